@@ -1,0 +1,270 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
+)
+
+// Ledger is what dispatch needs of the store. The errors are those of the
+// ledger package.
+type Ledger interface {
+	Start(ctx context.Context, c ledger.Claiming) (ledger.Operation, error)
+	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
+	AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error)
+	Get(ctx context.Context, tenant, id string) (ledger.Operation, error)
+	Arguments(ctx context.Context, tenant, id string) ([]byte, error)
+}
+
+// Sealer opens arguments that were sealed for an operation.
+type Sealer interface {
+	Unseal(sealed []byte, tenant, operationID string) ([]byte, error)
+}
+
+var (
+	// ErrNoAdapter: the operation's action type is not registered here.
+	// Nothing was sent.
+	ErrNoAdapter = errors.New("dispatch: no adapter for this action type")
+	// ErrRequestChanged: the request would no longer be byte for byte the one
+	// that was frozen at the first attempt. Nothing was sent.
+	ErrRequestChanged = errors.New("dispatch: the request would differ from the one sent before")
+	// ErrBusy: as many attempts are under way as may be. Nothing was sent.
+	ErrBusy = errors.New("dispatch: too many attempts under way")
+)
+
+// grace is how much longer a lease is than the attempt may take: for the
+// claim's own way and the settlement.
+const grace = 15 * time.Second
+
+// Options configure a Dispatcher.
+type Options struct {
+	Ledger   Ledger
+	Registry *actions.Registry
+	Sealer   Sealer
+	// Secret derives provider keys; at least 32 bytes, the same on every
+	// replica for ever.
+	Secret []byte
+	// MaxInFlight bounds the attempts under way; default 1024.
+	MaxInFlight int
+	// Changed is told every new state of an operation, if set. It must not
+	// block.
+	Changed func(ledger.Operation)
+	Log     *slog.Logger
+}
+
+// Dispatcher makes attempts. It is safe for concurrent use.
+type Dispatcher struct {
+	Options
+	slots   chan struct{}
+	running sync.WaitGroup
+	ctx     context.Context // ends when the process gives up settling
+	cancel  context.CancelFunc
+}
+
+// New makes a dispatcher. Close it.
+func New(o Options) (*Dispatcher, error) {
+	if len(o.Secret) < 32 {
+		return nil, errors.New("dispatch: the secret of provider keys needs at least 32 bytes")
+	}
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 1024
+	}
+	if o.Changed == nil {
+		o.Changed = func(ledger.Operation) {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), ctx: ctx, cancel: cancel}, nil
+}
+
+// Close waits for the attempts under way until ctx ends, then stops settling:
+// what is not settled by then ends as unknown when its lease runs out. No
+// attempt may be begun after it was called.
+func (d *Dispatcher) Close(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { d.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		d.Log.Warn("giving up on attempts under way; they end as unknown when their leases run out")
+	}
+	d.cancel()
+	<-done
+}
+
+// Prepared is an attempt that could be claimed.
+type Prepared struct {
+	Start       ledger.Start
+	RequestHash ledger.Hash
+	call        actions.Call
+	action      *actions.Action
+}
+
+// Prepare derives the provider key and renders the request of an operation,
+// and sends nothing. It fails when the request cannot be made.
+func (d *Dispatcher) Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (Prepared, error) {
+	key := providerKey(d.Secret, tenant, operationID, epoch)
+	call := actions.Call{Tenant: tenant, OperationID: operationID, ProviderKey: key, Arguments: args}
+	hash, err := requestHash(action, call)
+	if err != nil {
+		return Prepared{}, err
+	}
+	return Prepared{
+		Start: ledger.Start{
+			ClaimID: NewID(), ProviderKey: key,
+			Lease:   action.Spec.Timeout + grace,
+			Horizon: action.Spec.Contract.Keys.Horizon(),
+		},
+		RequestHash: hash, call: call, action: action,
+	}, nil
+}
+
+// requestHash is what is frozen at the first attempt: what will be sent, under
+// which versions.
+func requestHash(action *actions.Action, call actions.Call) (ledger.Hash, error) {
+	rendered := call.Arguments.JSON()
+	if r, ok := action.Adapter.(actions.Renderer); ok {
+		var err error
+		if rendered, err = r.Render(call); err != nil {
+			return ledger.Hash{}, fmt.Errorf("dispatch: render %s: %w", action.Spec.Type, err)
+		}
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00", action.Spec.Type, action.Spec.Version, action.Spec.Contract.Version)
+	h.Write(rendered)
+	return ledger.Hash(h.Sum(nil)), nil
+}
+
+// Reserve takes a place among the attempts under way, or fails with ErrBusy.
+// The place goes to Go, or back by release.
+func (d *Dispatcher) Reserve() (release func(), err error) {
+	select {
+	case d.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-d.slots }), nil
+	default:
+		return nil, ErrBusy
+	}
+}
+
+// Go makes a claimed attempt in the background and calls release when it is
+// settled. claimed is a time before the claim was sent to the ledger.
+func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, release func()) {
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		defer release()
+		d.run(p, op, claimed)
+	}()
+}
+
+// Attempt claims another attempt of an operation (Claim from pending, Replay
+// from unknown under the caller's lease), makes it and settles it.
+//
+// Its errors mean that nothing was sent: ErrNoAdapter, ErrRequestChanged,
+// ErrBusy, ledger.ErrFenced, ledger.ErrUnavailable, or that the stored
+// arguments cannot be opened. Outcomes are in the operation.
+func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error) {
+	release, err := d.Reserve()
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	defer release()
+	d.running.Add(1)
+	defer d.running.Done()
+	action, args, err := d.Reload(ctx, op)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	p, err := d.Prepare(action, op.Tenant, op.ID, op.Epoch, args)
+	if err != nil {
+		return ledger.Operation{}, fmt.Errorf("%w: %w", ErrRequestChanged, err)
+	}
+	if op.RequestHash != nil && *op.RequestHash != p.RequestHash {
+		return ledger.Operation{}, ErrRequestChanged
+	}
+	claimed := time.Now()
+	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor})
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	d.Changed(running)
+	return d.run(p, running, claimed), nil
+}
+
+// Reload returns the action and the stored arguments of an operation. It fails
+// with ErrNoAdapter, ledger.ErrNotFound (arguments dropped),
+// ledger.ErrUnavailable, or when they cannot be opened.
+func (d *Dispatcher) Reload(ctx context.Context, op ledger.Operation) (*actions.Action, actions.Arguments, error) {
+	action, ok := d.Registry.Get(op.ActionType)
+	if !ok {
+		return nil, actions.Arguments{}, fmt.Errorf("%w: %s", ErrNoAdapter, op.ActionType)
+	}
+	args, err := d.StoredArguments(ctx, op)
+	return action, args, err
+}
+
+// StoredArguments opens the stored arguments of an operation. It fails with
+// ledger.ErrNotFound when they were dropped, ledger.ErrUnavailable, or when
+// they cannot be opened.
+func (d *Dispatcher) StoredArguments(ctx context.Context, op ledger.Operation) (actions.Arguments, error) {
+	sealed, err := d.Ledger.Arguments(ctx, op.Tenant, op.ID)
+	if err != nil {
+		return actions.Arguments{}, err
+	}
+	plain, err := d.Sealer.Unseal(sealed, op.Tenant, op.ID)
+	if err != nil {
+		return actions.Arguments{}, err
+	}
+	return actions.ParseArguments(plain)
+}
+
+// Call returns what an adapter sees of an operation: for look-ups.
+func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.Call {
+	return actions.Call{
+		Tenant: op.Tenant, OperationID: op.ID, Arguments: args,
+		ProviderKey: providerKey(d.Secret, op.Tenant, op.ID, op.Epoch),
+	}
+}
+
+// run makes a claimed attempt and settles it.
+func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
+	outcome := d.execute(p, op, claimed)
+	d.log(op).Info("attempt made", "outcome", outcome.Kind.String(), "evidence", outcome.Failure.Evidence)
+	return d.settle(op, p.action.Spec, outcome)
+}
+
+// execute is the one place where an adapter is called to write.
+func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time) (outcome actions.Outcome) {
+	// A worker that was held up (paused, starved) since its claim could still
+	// be sending when its lease runs out.
+	if late := time.Since(claimed); late > grace/2 {
+		return actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
+			Code: "not_started", Evidence: fmt.Sprintf("not sent: %s passed between claim and call", late.Round(time.Millisecond))}}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			d.log(op).Error("adapter panicked", "panic", r)
+			outcome = actions.Outcome{Failure: actions.Failure{Code: "adapter_panic", Evidence: "the adapter panicked"}}
+		}
+	}()
+	// Nothing of the caller's context: the write goes on when the caller leaves.
+	ctx, cancel := context.WithTimeout(context.Background(), p.action.Spec.Timeout)
+	defer cancel()
+	return p.action.Adapter.Execute(ctx, p.call)
+}
+
+func (d *Dispatcher) log(op ledger.Operation) *slog.Logger {
+	return d.Log.With("tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType,
+		"run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt)
+}
+
+// NewID returns a new time-ordered UUID (RFC 9562, version 7).
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,10 @@
+// Package dispatch makes attempts: it is the only caller of Adapter.Execute.
+//
+// An attempt is claimed in the ledger, called, classified and settled. [Verdict]
+// is the pure heart: given the operation as it is and what an attempt
+// established, it says what the ledger is to record. The server dispatches new
+// operations, the reconciler those that are tried again.
+//
+// The package must never know gRPC, SQL or a particular provider. It imports
+// actions and ledger.
+package dispatch

@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
+)
+
+// Times between tries to settle while the ledger is away.
+const (
+	firstSettleGap = 50 * time.Millisecond
+	maxSettleGap   = 5 * time.Second
+	settleTimeout  = 10 * time.Second // of one try
+)
+
+// settle records an outcome, as often as it takes while the process lives: a
+// receipt that came back is not given up because the ledger is away. If the
+// process dies first, the row is still running and ends as unknown.
+//
+// It returns the operation as last known.
+func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome actions.Outcome) ledger.Operation {
+	attempt, cur := op.Attempt, op
+	for gap := firstSettleGap; ; gap = min(2*gap, maxSettleGap) {
+		settled, err := d.record(cur, attempt, spec, outcome)
+		var refused *ledger.WriteRefusedError
+		switch {
+		case err == nil:
+			d.Changed(settled)
+			return settled
+		case errors.As(err, &refused):
+			// Rolled back as a whole: proof that nothing was applied.
+			outcome = refusedWrite(refused)
+			continue
+		case errors.Is(err, ledger.ErrFenced):
+			known := cur.Revision
+			if cur, err = d.reread(op); err == nil {
+				if recorded(cur, attempt, outcome) {
+					d.Changed(cur)
+					return cur
+				}
+				if cur.Revision != known {
+					continue
+				}
+				err = ledger.ErrFenced
+			}
+		case errors.Is(err, ledger.ErrNotFound):
+			d.log(op).Error("operation vanished before its outcome was recorded", "outcome", outcome.Kind.String())
+			return cur
+		}
+		d.log(op).Error("outcome not recorded yet, trying again", "outcome", outcome.Kind.String(), "reference", outcome.Receipt.Reference, "error", err)
+		select {
+		case <-d.ctx.Done():
+			return cur
+		case <-time.After(gap):
+		}
+	}
+}
+
+// record writes the verdict on an outcome once.
+func (d *Dispatcher) record(cur ledger.Operation, attempt int, spec actions.Spec, outcome actions.Outcome) (ledger.Operation, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
+	defer cancel()
+	v := decide(cur, attempt, spec, outcome)
+	switch {
+	case v.evidence != nil:
+		if v.evidence.Incident != "" {
+			d.log(cur).Error("INCIDENT: " + v.evidence.Incident)
+		}
+		return d.Ledger.AddEvidence(ctx, *v.evidence)
+	case v.change == nil:
+		return cur, nil
+	}
+	settled, err := d.Ledger.Apply(ctx, *v.change)
+	if err != nil || v.then == nil {
+		return settled, err
+	}
+	// If the process dies here the operation is unknown with a reason that the
+	// reconciler escalates as well.
+	d.log(cur).Error("ALARM: " + v.then.Detail)
+	then := *v.then
+	then.Operation, then.Effect, then.Reason = settled, settled.Effect, settled.Reason
+	escalated, err := d.Ledger.Apply(ctx, then)
+	if err != nil {
+		d.log(cur).Warn("escalation is left to the reconciler", "error", err)
+		return settled, nil
+	}
+	return escalated, nil
+}
+
+func (d *Dispatcher) reread(op ledger.Operation) (ledger.Operation, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
+	defer cancel()
+	return d.Ledger.Get(ctx, op.Tenant, op.ID)
+}
+
+// recorded reports whether the ledger shows this very outcome already: the
+// answer to an earlier try to record it was lost.
+func recorded(cur ledger.Operation, attempt int, outcome actions.Outcome) bool {
+	for _, a := range cur.Attempts {
+		if a.Number == attempt {
+			return !a.EndedAt.IsZero() && a.Outcome == outcome.Kind.String()
+		}
+	}
+	return false
+}
+
+func refusedWrite(refused *ledger.WriteRefusedError) actions.Outcome {
+	o := actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
+		Code: "write_refused", Message: "The database refused the write: " + refused.Message + ".",
+		Evidence: refused.Error() + "; the transaction was rolled back"}}
+	if refused.Permanent {
+		o.Kind = actions.Rejected
+	}
+	return o
+}

@@ -1,0 +1,11 @@
+// Package postgres is the ledger's store.
+//
+// [Store] has one method for each thing that can happen to an operation, each
+// one statement in one transaction, with its attempt and its audit event. The
+// SQL is in sql/, a file a statement. A guarded UPDATE that matches no row is
+// ledger.ErrFenced; what the state machine does not have is refused by
+// ledger.Next before, and by the database after.
+//
+// The package must never know adapters, gRPC or what an action means. It
+// imports ledger, pgx and the standard library.
+package postgres

@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// Open records a new operation under its key, with its first move, and returns
+// it with created true. Where the key is taken it changes nothing and returns
+// the operation that holds it, after comparing action type and arguments hash.
+//
+// It fails with *ledger.KeyReusedError when they differ (the holder is in the
+// error), with ledger.ErrKeyExpired when the key is past its window for good,
+// and with ledger.ErrUnavailable when the ledger did not answer: then nothing
+// may be sent, and if the row was made after all, it ends as unknown.
+func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
+	to, ok := ledger.Next(ledger.New, o.Event)
+	if !ok {
+		return ledger.Operation{}, false, fmt.Errorf("%w: %s of a new operation", ledger.ErrIllegalMove, o.Event)
+	}
+	args, err := openArgs(o, to)
+	if err != nil {
+		return ledger.Operation{}, false, err
+	}
+	// The second round is for a key that was freed between the two statements
+	// of the first.
+	for range 2 {
+		ops, err := s.write(ctx, openSQL, args)
+		if err != nil {
+			return s.openedAfterAll(ctx, o, err)
+		}
+		if len(ops) == 1 {
+			return ops[0], true, nil
+		}
+		existing, err := s.holder(ctx, o)
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return existing, false, err
+		}
+	}
+	return ledger.Operation{}, false, fmt.Errorf("%w: key %q comes and goes", ledger.ErrUnavailable, o.Operation.Key)
+}
+
+// holder returns the operation that holds the key of an opening, or why the
+// opening is refused. ErrNotFound means that the key is free now.
+func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation, error) {
+	// A statement of its own: the insert does not see a winner that was
+	// uncommitted when it began.
+	existing, err := s.GetByKey(ctx, o.Operation.Tenant, o.Operation.Key)
+	if errors.Is(err, ledger.ErrNotFound) {
+		var buried bool
+		row := s.pool.QueryRow(ctx, tombstoneSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "key": o.Operation.Key})
+		if err := row.Scan(&buried); err != nil {
+			return ledger.Operation{}, unavailable(err)
+		}
+		if buried {
+			return ledger.Operation{}, ledger.ErrKeyExpired
+		}
+		return ledger.Operation{}, ledger.ErrNotFound
+	}
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	if existing.State.Final() {
+		freed, err := s.retire(ctx, existing)
+		if err != nil {
+			return ledger.Operation{}, err
+		}
+		if freed {
+			return ledger.Operation{}, ledger.ErrNotFound
+		}
+	}
+	if existing.ActionType != o.Operation.ActionType || existing.ArgsHash != o.Operation.ArgsHash {
+		return ledger.Operation{}, &ledger.KeyReusedError{Existing: existing}
+	}
+	return existing, nil
+}
+
+// retire frees the key of a finished operation that is past its window, where
+// the action type lets keys be used again.
+func (s *Store) retire(ctx context.Context, op ledger.Operation) (bool, error) {
+	tag, err := s.pool.Exec(ctx, retireSQL, pgx.NamedArgs{"tenant": op.Tenant, "id": op.ID})
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// openedAfterAll looks an opening up again whose answer was lost. Finding it
+// is proof that this very call made it, since the id is ours alone.
+func (s *Store) openedAfterAll(ctx context.Context, o ledger.Opening, cause error) (ledger.Operation, bool, error) {
+	if !errors.Is(cause, ledger.ErrUnavailable) {
+		return ledger.Operation{}, false, cause
+	}
+	op, err := s.row(ctx, getSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "id": o.Operation.ID})
+	if err != nil {
+		return ledger.Operation{}, false, cause
+	}
+	return op, true, nil
+}
+
+func openArgs(o ledger.Opening, to ledger.State) (pgx.NamedArgs, error) {
+	run, err := json.Marshal(o.Operation.Run)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: run context: %w", err)
+	}
+	expired := "reject"
+	if o.ExpiredKeyReuse {
+		expired = "reuse"
+	}
+	args := pgx.NamedArgs{
+		"tenant": o.Operation.Tenant, "id": o.Operation.ID, "key": o.Operation.Key, "key_source": o.Operation.KeySource,
+		"action_type": o.Operation.ActionType, "adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
+		"args_hash": o.Operation.ArgsHash[:], "request_hash": hashOrNull(o.Operation.RequestHash), "sealed": o.Sealed,
+		"status": to, "event": o.Event, "actor": o.Operation.RequestedBy, "run": run, "run_id": o.Operation.Run.RunID,
+		"intent_id": o.Operation.IntentID, "distinct_from": o.Operation.DistinctFrom,
+		"window_us": micros(o.Window), "expired_key": expired,
+	}
+	addStart(args, o.Start)
+	addReview(args, o.Review)
+	return args, nil
+}
+
+func addStart(args pgx.NamedArgs, start ledger.Start) {
+	args["claim_id"] = nullIfEmpty(start.ClaimID)
+	args["lease_us"] = micros(start.Lease)
+	args["horizon_us"] = micros(start.Horizon)
+	args["provider_key"] = start.ProviderKey
+}
+
+func addReview(args pgx.NamedArgs, r *ledger.ReviewOpening) {
+	if r == nil {
+		r = &ledger.ReviewOpening{}
+	}
+	args["review_id"] = nullIfEmpty(r.ID)
+	args["review_reason"] = string(r.Reason)
+	args["review_detail"] = ledger.StorableText(r.Detail)
+	args["review_expires_us"] = micros(r.ExpiresIn)
+}
+
+func hashOrNull(h *ledger.Hash) []byte {
+	if h == nil {
+		return nil
+	}
+	return h[:]
+}
+
+func nullIfEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	_ "embed"
+	"strings"
+)
+
+// The statements. Each is used by one method of Store.
+var (
+	//go:embed sql/operation_columns.sql
+	operationColumns string
+	//go:embed sql/open.sql
+	openText string
+	//go:embed sql/start.sql
+	startText string
+	//go:embed sql/change.sql
+	changeText string
+	//go:embed sql/correct.sql
+	correctText string
+	//go:embed sql/evidence.sql
+	evidenceText string
+	//go:embed sql/get.sql
+	getText string
+	//go:embed sql/get_by_key.sql
+	getByKeyText string
+	//go:embed sql/list.sql
+	listText string
+	//go:embed sql/poll.sql
+	pollText string
+	//go:embed sql/expire_leases.sql
+	expireLeasesText string
+	//go:embed sql/due_pending.sql
+	duePendingText string
+	//go:embed sql/lease_unknown.sql
+	leaseUnknownText string
+	//go:embed sql/postpone.sql
+	postponeText string
+	//go:embed sql/expired_reviews.sql
+	expiredReviewsText string
+	//go:embed sql/lease_watched.sql
+	leaseWatchedText string
+
+	//go:embed sql/attempts.sql
+	attemptsSQL string
+	//go:embed sql/latest_review.sql
+	latestReviewSQL string
+	//go:embed sql/review.sql
+	reviewSQL string
+	//go:embed sql/open_reviews.sql
+	openReviewsSQL string
+	//go:embed sql/arguments.sql
+	argumentsSQL string
+	//go:embed sql/tombstone.sql
+	tombstoneSQL string
+	//go:embed sql/claim_found.sql
+	claimFoundSQL string
+	//go:embed sql/end_watch.sql
+	endWatchSQL string
+	//go:embed sql/bury.sql
+	burySQL string
+	//go:embed sql/sweep.sql
+	sweepSQL string
+	//go:embed sql/retire.sql
+	retireSQL string
+)
+
+// The statements that return operations, with the column list filled in.
+var (
+	openSQL           = withColumns(openText)
+	startSQL          = withColumns(startText)
+	changeSQL         = withColumns(changeText)
+	correctSQL        = withColumns(correctText)
+	evidenceSQL       = withColumns(evidenceText)
+	getSQL            = withColumns(getText)
+	getByKeySQL       = withColumns(getByKeyText)
+	listSQL           = withColumns(listText)
+	pollSQL           = withColumns(pollText)
+	expireLeasesSQL   = withColumns(expireLeasesText)
+	duePendingSQL     = withColumns(duePendingText)
+	leaseUnknownSQL   = withColumns(leaseUnknownText)
+	postponeSQL       = withColumns(postponeText)
+	expiredReviewsSQL = withColumns(expiredReviewsText)
+	leaseWatchedSQL   = withColumns(leaseWatchedText)
+)
+
+// withColumns puts the one list of operation columns where the statement asks
+// for it, so that every statement returns what scanOperation reads.
+func withColumns(sql string) string {
+	return strings.ReplaceAll(sql, "/* operation columns */", operationColumns)
+}

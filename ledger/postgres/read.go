@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// row returns the one operation that a statement selects, or ErrNotFound.
+func (s *Store) row(ctx context.Context, sql string, args pgx.NamedArgs) (ledger.Operation, error) {
+	ops, err := queryOperations(ctx, s.pool, sql, args)
+	if err != nil {
+		return ledger.Operation{}, unavailable(err)
+	}
+	if len(ops) == 0 {
+		return ledger.Operation{}, ledger.ErrNotFound
+	}
+	return ops[0], nil
+}
+
+// GetByKey returns the operation that holds a key, without its attempts and
+// review, or ErrNotFound.
+func (s *Store) GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error) {
+	return s.row(ctx, getByKeySQL, pgx.NamedArgs{"tenant": tenant, "key": key})
+}
+
+// Get returns one operation of a tenant with its attempts and latest review,
+// or ErrNotFound. The id must be a UUID.
+func (s *Store) Get(ctx context.Context, tenant, id string) (ledger.Operation, error) {
+	args := pgx.NamedArgs{"tenant": tenant, "id": id}
+	op, err := s.row(ctx, getSQL, args)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	rows, err := s.pool.Query(ctx, attemptsSQL, args)
+	if err != nil {
+		return ledger.Operation{}, unavailable(err)
+	}
+	if op.Attempts, err = pgx.CollectRows(rows, scanAttempt); err != nil {
+		return ledger.Operation{}, unavailable(err)
+	}
+	review := &ledger.Review{}
+	fields, done := reviewFields(review)
+	err = s.pool.QueryRow(ctx, latestReviewSQL, args).Scan(fields...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return op, nil
+	}
+	if err != nil {
+		return ledger.Operation{}, unavailable(err)
+	}
+	done()
+	op.Review = review
+	return op, nil
+}
+
+// List returns at most limit operations of a tenant, newest first, that come
+// after the one with id before (empty: from the newest). It fills neither
+// attempts nor reviews.
+func (s *Store) List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error) {
+	ops, err := queryOperations(ctx, s.pool, listSQL, pgx.NamedArgs{
+		"tenant": tenant, "before": nullIfEmpty(before), "limit": limit,
+		"states": f.States, "action_type": f.ActionType, "run_id": f.RunID,
+		"created_after": nullIfZero(f.CreatedAfter), "created_before": nullIfZero(f.CreatedBefore),
+	})
+	return ops, unavailable(err)
+}
+
+// Poll returns those of the named operations that have a newer revision.
+func (s *Store) Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error) {
+	tenants, ids, revisions := make([]string, len(waited)), make([]string, len(waited)), make([]int64, len(waited))
+	for i, w := range waited {
+		tenants[i], ids[i], revisions[i] = w.Tenant, w.ID, w.Revision
+	}
+	ops, err := queryOperations(ctx, s.pool, pollSQL, pgx.NamedArgs{"tenants": tenants, "ids": ids, "revisions": revisions})
+	return ops, unavailable(err)
+}
+
+// Arguments returns the sealed arguments of an operation; ErrNotFound when
+// there is no such operation or they were dropped.
+func (s *Store) Arguments(ctx context.Context, tenant, id string) ([]byte, error) {
+	var sealed []byte
+	err := s.pool.QueryRow(ctx, argumentsSQL, pgx.NamedArgs{"tenant": tenant, "id": id}).Scan(&sealed)
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && sealed == nil) {
+		return nil, ledger.ErrNotFound
+	}
+	return sealed, unavailable(err)
+}
+
+// Review returns a review of a tenant with its operation's id, or ErrNotFound.
+func (s *Store) Review(ctx context.Context, tenant, id string) (ledger.Review, string, error) {
+	var review ledger.Review
+	var operation string
+	fields, done := reviewFields(&review)
+	err := s.pool.QueryRow(ctx, reviewSQL, pgx.NamedArgs{"tenant": tenant, "id": id}).Scan(append([]any{&operation}, fields...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ledger.Review{}, "", ledger.ErrNotFound
+	}
+	done()
+	return review, operation, unavailable(err)
+}
+
+// OpenReviews returns at most limit open reviews of a tenant, oldest first,
+// after the one with id after (empty: from the oldest).
+func (s *Store) OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error) {
+	if after == "" {
+		after = "00000000-0000-0000-0000-000000000000"
+	}
+	rows, err := s.pool.Query(ctx, openReviewsSQL, pgx.NamedArgs{"tenant": tenant, "after": after, "limit": limit})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	reviews, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.OpenReview])
+	return reviews, unavailable(err)
+}
+
+func nullIfZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

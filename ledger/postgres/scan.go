@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// scanOperation reads a row of operation_columns.sql.
+func scanOperation(row pgx.CollectableRow) (ledger.Operation, error) {
+	var (
+		op                           ledger.Operation
+		argsHash, requestHash        []byte
+		receipt, failure, run        *string
+		firstSent, lastSent, doubted *time.Time
+		horizon, lease, nextTry      *time.Time
+		windowEnds, watchUntil       *time.Time
+	)
+	err := row.Scan(
+		&op.Tenant, &op.ID, &op.Key, &op.KeySource, &op.ActionType, &op.AdapterVersion, &op.ContractVersion,
+		&argsHash, &requestHash, &op.State, &op.LastEvent, &op.Effect, &op.Reason, &op.InDoubt,
+		&op.Attempt, &op.Epoch, &op.Lease, &op.Resolves, &op.NegativeReads,
+		&op.ProviderReference, &receipt, &failure, &op.Incident,
+		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
+		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
+		&nextTry, &windowEnds, &watchUntil, &op.Revision,
+	)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	op.ArgsHash = ledger.Hash(argsHash)
+	if requestHash != nil {
+		hash := ledger.Hash(requestHash)
+		op.RequestHash = &hash
+	}
+	if receipt != nil {
+		op.Receipt = []byte(*receipt)
+	}
+	if failure != nil {
+		op.Failure = &ledger.Failure{}
+		if err := json.Unmarshal([]byte(*failure), op.Failure); err != nil {
+			return ledger.Operation{}, fmt.Errorf("error_json of operation %s: %w", op.ID, err)
+		}
+	}
+	if run != nil {
+		if err := json.Unmarshal([]byte(*run), &op.Run); err != nil {
+			return ledger.Operation{}, fmt.Errorf("run_json of operation %s: %w", op.ID, err)
+		}
+	}
+	op.CreatedAt, op.UpdatedAt = op.CreatedAt.UTC(), op.UpdatedAt.UTC()
+	op.FirstSentAt, op.LastSentAt, op.DoubtedAt = orZero(firstSent), orZero(lastSent), orZero(doubted)
+	op.KeyHorizon = orZero(horizon)
+	op.LeaseExpiresAt, op.NextAttemptAt = orZero(lease), orZero(nextTry)
+	op.WindowEndsAt, op.WatchUntil = orZero(windowEnds), orZero(watchUntil)
+	return op, nil
+}
+
+func scanAttempt(row pgx.CollectableRow) (ledger.Attempt, error) {
+	var a ledger.Attempt
+	var ended *time.Time
+	err := row.Scan(&a.Number, &a.StartedAt, &ended, &a.Outcome, &a.Evidence)
+	a.StartedAt, a.EndedAt = a.StartedAt.UTC(), orZero(ended)
+	return a, err
+}
+
+// reviewFields returns where the columns of a review go, and a function to
+// call after the scan.
+func reviewFields(r *ledger.Review) (fields []any, done func()) {
+	var expires, decided *time.Time
+	fields = []any{&r.ID, &r.Reason, &r.Detail, &r.OpenedAt, &expires, &r.Decision, &r.DecidedBy, &r.Note, &decided}
+	return fields, func() {
+		r.OpenedAt, r.ExpiresAt, r.DecidedAt = r.OpenedAt.UTC(), orZero(expires), orZero(decided)
+	}
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,17 @@
+-- Other arguments under the key of an operation that was proved not applied.
+WITH moved AS (
+    UPDATE operations o SET
+        status = 'pending', last_event = 'correct', reason = '',
+        args_hash = @args_hash, arguments_sealed = @sealed, request_hash = NULL,
+        adapter_version = @adapter_version, contract_version = @contract_version,
+        epoch = o.epoch + 1, key_horizon = NULL, error_json = NULL, provider_reference = NULL,
+        next_attempt_at = clock_timestamp(), window_ends_at = NULL, watch_next_at = NULL,
+        revision = o.revision + 1, updated_at = clock_timestamp()
+    WHERE o.tenant_id = @tenant AND o.id = @id::uuid
+      AND o.status = 'failed' AND o.effect = 'not_applied' AND o.attempt = @attempt AND o.args_hash = @old_hash
+    RETURNING o.*
+), audited AS (
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
+    SELECT tenant_id, id, revision, 'correct', 'failed', status, attempt, epoch, args_hash, @actor FROM moved
+)
+SELECT /* operation columns */ FROM moved o

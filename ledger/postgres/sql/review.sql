@@ -1,0 +1,2 @@
+SELECT operation_id::text, id::text, reason, detail, opened_at, expires_at, coalesce(decision, ''), coalesce(decided_by, ''), coalesce(note, ''), decided_at
+FROM reviews WHERE tenant_id = @tenant AND id = @id::uuid

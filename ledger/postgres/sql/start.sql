@@ -1,0 +1,31 @@
+-- Starts another attempt: pending by claim, unknown by replay (under a
+-- reconciler's lease, inside the key horizon).
+WITH started AS (
+    UPDATE operations o SET
+        status = 'running', last_event = @event, effect = 'unknown', reason = '',
+        attempt = o.attempt + 1,
+        request_hash = coalesce(o.request_hash, @request_hash),
+        first_sent_at = coalesce(o.first_sent_at, t.now),
+        last_sent_at = t.now,
+        key_horizon = coalesce(o.key_horizon,
+            CASE WHEN @horizon_us::bigint > 0 THEN t.now + @horizon_us::bigint * interval '1 microsecond' END),
+        lease_expires_at = t.now + @lease_us::bigint * interval '1 microsecond',
+        next_attempt_at = NULL,
+        revision = o.revision + 1, updated_at = t.now
+    FROM (SELECT clock_timestamp() AS now) t
+    WHERE o.tenant_id = @tenant AND o.id = @id::uuid
+      AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch
+      AND (o.request_hash IS NULL OR o.request_hash = @request_hash)
+      AND CASE @event::text
+            WHEN 'claim'  THEN o.next_attempt_at <= t.now
+            WHEN 'replay' THEN o.lease = @lease AND o.key_horizon > t.now
+          END
+    RETURNING o.*
+), attempted AS (
+    INSERT INTO attempts (tenant_id, operation_id, number, claim_id, event, provider_key, epoch)
+    SELECT tenant_id, id, attempt, @claim_id::uuid, last_event, @provider_key, epoch FROM started
+), audited AS (
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
+    SELECT tenant_id, id, revision, last_event, @from, status, attempt, epoch, args_hash, @actor FROM started
+)
+SELECT /* operation columns */ FROM started o

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// illegalMove is the SQLSTATE that the operations_guard trigger raises.
+const illegalMove = "OW001"
+
+// unreplicated marks a connection on which a commit was not confirmed by its
+// standby, in the connection's custom data.
+const unreplicated = "onceward.unreplicated"
+
+// Store is the ledger on Postgres. It is safe for concurrent use.
+//
+// Every method that writes runs one statement in one transaction. Its errors:
+// ledger.ErrFenced when the operation is no longer as the caller knew it,
+// ledger.ErrIllegalMove when the state machine has no such move,
+// ledger.ErrUnavailable when the database did not answer (whether the write
+// was made is then unknown), ledger.ErrUnsafeCommit when it is on the primary
+// only, ledger.ErrNotFound when there is no such row in this tenant.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+// Open connects to the ledger at url (a Postgres URL or DSN, with pgx's pool
+// settings) and checks that the database keeps what it acknowledges. Behind a
+// pooler in transaction mode add default_query_exec_mode=cache_describe.
+func Open(ctx context.Context, url string) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: database url: %w", err)
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
+	config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, notice *pgconn.Notice) {
+		// Postgres reports a cancelled wait for a synchronous standby as a
+		// success with this warning.
+		if notice.Severity == "WARNING" && strings.Contains(notice.Message, "synchronous replication") {
+			conn.CustomData()[unreplicated] = true
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	s := &Store{pool: pool}
+	if err := s.checkDurability(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkDurability refuses a database that acknowledges before it has written:
+// L2 would not hold.
+func (s *Store) checkDurability(ctx context.Context) error {
+	var commit, fsync string
+	var recovery bool
+	row := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()`)
+	if err := row.Scan(&commit, &fsync, &recovery); err != nil {
+		return fmt.Errorf("ledger: connect: %w", err)
+	}
+	if recovery {
+		return errors.New("ledger: this is a read-only standby; claims are decided on the primary: point the database url there (target_session_attrs=read-write)")
+	}
+	if commit == "off" {
+		return errors.New("ledger: synchronous_commit is off: an acknowledged claim could be lost; set it to on for this role or database")
+	}
+	return nil
+}
+
+// Close ends all connections, after the statements under way.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping checks that the ledger answers.
+func (s *Store) Ping(ctx context.Context) error { return unavailable(s.pool.Ping(ctx)) }
+
+// write runs one statement that returns operations, in its own transaction,
+// and checks that its commit is as safe as the database was told to make it.
+func (s *Store) write(ctx context.Context, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
+	var ops []ledger.Operation
+	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		delete(conn.Conn().PgConn().CustomData(), unreplicated)
+		var err error
+		ops, err = queryOperations(ctx, conn, sql, args)
+		if err == nil {
+			err = safeCommit(conn)
+		}
+		return err
+	})
+	return ops, unavailable(err)
+}
+
+// writeOne is write for a guarded statement: no row means fenced off.
+func (s *Store) writeOne(ctx context.Context, sql string, args pgx.NamedArgs) (ledger.Operation, error) {
+	ops, err := s.write(ctx, sql, args)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	if len(ops) == 0 {
+		return ledger.Operation{}, ledger.ErrFenced
+	}
+	return ops[0], nil
+}
+
+func safeCommit(conn *pgxpool.Conn) error {
+	if conn.Conn().PgConn().CustomData()[unreplicated] != nil {
+		return ledger.ErrUnsafeCommit
+	}
+	return nil
+}
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func queryOperations(ctx context.Context, q querier, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
+	rows, err := q.Query(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanOperation)
+}
+
+// unavailable turns what the driver reports into the ledger's errors. What the
+// server answered (an SQLSTATE) is kept; everything else means that no answer
+// came.
+func unavailable(err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil,
+		errors.Is(err, ledger.ErrUnsafeCommit), errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrNotFound):
+		return err
+	case errors.As(err, &pg):
+		if pg.Code == illegalMove {
+			return fmt.Errorf("%w: %s", ledger.ErrIllegalMove, pg.Message)
+		}
+		if away(pg.Code) {
+			return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+		}
+		return fmt.Errorf("ledger: %w", err)
+	default:
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+}
+
+// away reports whether an SQLSTATE means that the database cannot serve now:
+// connection trouble, no resources, shutting down, cancelled, read-only.
+func away(code string) bool {
+	switch code[:2] {
+	case "08", "53", "57", "58":
+		return true
+	}
+	return code == "25006" || code == "40001" || code == "40P01" || code == "55P03"
+}
+
+// micros is how durations go into statements.
+func micros(d time.Duration) int64 { return d.Microseconds() }

@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// The methods of this file are the reconciler's. They look across tenants and
+// take rows one by one, so that many replicas share the work.
+
+// tombstoneRest is how long a tombstone lies before its row goes: longer than
+// any claim can be under way.
+const tombstoneRest = time.Minute
+
+// ExpireLeases moves running operations whose lease ran out to unknown, at
+// most limit, and returns them.
+func (s *Store) ExpireLeases(ctx context.Context, limit int) ([]ledger.Operation, error) {
+	return s.write(ctx, expireLeasesSQL, pgx.NamedArgs{"limit": limit})
+}
+
+// DuePending returns pending operations whose next attempt is due, at most
+// limit. Start decides who makes it.
+func (s *Store) DuePending(ctx context.Context, limit int) ([]ledger.Operation, error) {
+	ops, err := queryOperations(ctx, s.pool, duePendingSQL, pgx.NamedArgs{"limit": limit})
+	return ops, unavailable(err)
+}
+
+// LeaseUnknown takes unknown operations that are due for the caller alone, at
+// most limit, until the lease ends.
+func (s *Store) LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error) {
+	return s.write(ctx, leaseUnknownSQL, pgx.NamedArgs{"limit": limit, "lease_us": micros(lease)})
+}
+
+// Postpone puts a pending or a leased unknown operation off. ErrFenced when the
+// lease is no longer the caller's or the operation has moved on.
+func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error) {
+	return s.writeOne(ctx, postponeSQL, pgx.NamedArgs{
+		"tenant": p.Operation.Tenant, "id": p.Operation.ID, "from": p.Operation.State, "attempt": p.Operation.Attempt, "lease": p.Operation.Lease,
+		"delay_us": micros(p.Delay), "reason": p.Reason, "negative_reads": p.NegativeReads,
+		"reference": ledger.StorableText(p.ProviderReference),
+	})
+}
+
+// ExpiredReviews returns operations whose open review has lapsed, at most limit.
+func (s *Store) ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operation, error) {
+	ops, err := queryOperations(ctx, s.pool, expiredReviewsSQL, pgx.NamedArgs{"limit": limit})
+	return ops, unavailable(err)
+}
+
+// LeaseWatched takes finished operations whose late landing is to be looked
+// for, at most limit; each comes up again after gap.
+func (s *Store) LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error) {
+	return s.write(ctx, leaseWatchedSQL, pgx.NamedArgs{"limit": limit, "gap_us": micros(gap)})
+}
+
+// EndWatch ends the watch of an operation that is past its time and drops its
+// arguments. It does nothing before that.
+func (s *Store) EndWatch(ctx context.Context, tenant, id string) error {
+	_, err := s.pool.Exec(ctx, endWatchSQL, pgx.NamedArgs{"tenant": tenant, "id": id})
+	return unavailable(err)
+}
+
+// Sweep removes finished operations past their window, at most limit, leaving
+// tombstones where their keys are refused for ever. It returns how many
+// tombstones were laid and how many operations went.
+func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, err error) {
+	tag, err := s.pool.Exec(ctx, burySQL, pgx.NamedArgs{"limit": limit})
+	if err != nil {
+		return 0, 0, unavailable(err)
+	}
+	buried = tag.RowsAffected()
+	tag, err = s.pool.Exec(ctx, sweepSQL, pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)})
+	if err != nil {
+		return buried, 0, unavailable(err)
+	}
+	return buried, tag.RowsAffected(), nil
+}

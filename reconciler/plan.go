@@ -1,0 +1,103 @@
+package reconciler
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+)
+
+// stepKind is what to do about a doubt now.
+type stepKind int
+
+const (
+	escalate stepKind = iota // ask a person; the zero value, for lack of anything better
+	replay                   // the same request with the same provider key
+	lookUp                   // ask the provider whether the effect exists
+)
+
+// step is the next step of a plan.
+type step struct {
+	kind   stepKind
+	reason ledger.ReviewReason // of an escalation
+	detail string              // of an escalation, for the person
+}
+
+// nextStep climbs the plan of an unknown operation: a look-up where the
+// provider gave a reference, else a replay inside the key horizon, else a
+// look-up by operation id, else a person. now is the ledger's time.
+func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time) step {
+	switch op.Reason {
+	case dispatch.ReasonKeyMismatch:
+		return step{escalate, ledger.Contradicted, "The provider says that our key came with another body before."}
+	case dispatch.ReasonContradicted:
+		return step{escalate, ledger.Contradicted, "Two receipts for one operation; the audit record has both."}
+	}
+	if op.Resolves > spec.MaxResolves {
+		return step{escalate, ledger.Inconclusive, "Every way to find out was tried as often as the action type allows. Look for the effect on the provider by operation id."}
+	}
+	switch {
+	case canLookUp && op.ProviderReference != "":
+		return step{kind: lookUp}
+	case mayReplay(op, spec, now):
+		return step{kind: replay}
+	case canLookUp:
+		return step{kind: lookUp}
+	case spec.Contract.Keys.Honoured:
+		return step{escalate, ledger.Inconclusive, "The same key cannot be sent again (horizon, attempts, or it is known to be applied), and this provider has no look-up."}
+	default:
+		return step{escalate, ledger.Inconclusive, "This provider honours no keys and has no look-up: only a person can find out."}
+	}
+}
+
+// mayReplay reports whether the same request with the same provider key is
+// safe and can help.
+func mayReplay(op ledger.Operation, spec actions.Spec, now time.Time) bool {
+	switch op.Reason {
+	case dispatch.ReasonAppliedNoReceipt, dispatch.ReasonAwaitingProvider, dispatch.ReasonMaybeOurs, dispatch.ReasonRejectedAfterDoubt:
+		return false
+	}
+	return spec.Contract.Keys.Honoured && op.Effect != ledger.EffectApplied &&
+		op.Attempt < spec.MaxAttempts && now.Before(op.KeyHorizon)
+}
+
+// absence is what a look-up that found nothing comes to.
+type absence struct {
+	proved        bool
+	negativeReads int           // to remember
+	delay         time.Duration // until the next look
+}
+
+// weighAbsence says what a look-up that found nothing proves. It proves absence
+// only by the contract: an authoritative look-up, after the settle time since
+// the last attempt could have been under way, as often in a row as it asks. It
+// never does where the effect is known to be applied.
+func weighAbsence(op ledger.Operation, spec actions.Spec, now time.Time) absence {
+	rules := spec.Contract.Lookup
+	later := resolveGap(op.Resolves, rules.ReadGap)
+	if !rules.Authoritative || op.Effect == ledger.EffectApplied || op.Reason == dispatch.ReasonAwaitingProvider {
+		return absence{delay: later}
+	}
+	if unsettled := op.DoubtedAt.Add(rules.SettleTime).Sub(now); unsettled > 0 {
+		// Look early, since finding it early is worth much; but keep enough
+		// looks for the reads that count.
+		if op.Resolves >= spec.MaxResolves-rules.NegativeReads {
+			later = unsettled
+		}
+		return absence{delay: min(later, unsettled)}
+	}
+	reads := op.NegativeReads + 1
+	if reads < rules.NegativeReads {
+		return absence{negativeReads: reads, delay: rules.ReadGap}
+	}
+	return absence{proved: true, negativeReads: reads}
+}
+
+// maxResolveGap bounds the time between two looks at one doubt.
+const maxResolveGap = 5 * time.Minute
+
+// resolveGap doubles with every look at a doubt, from the contract's read gap.
+func resolveGap(resolves int, readGap time.Duration) time.Duration {
+	return min(readGap<<min(max(resolves-1, 0), 16), maxResolveGap)
+}

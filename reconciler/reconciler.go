@@ -1,0 +1,261 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+)
+
+// Ledger is what the reconciler needs of the store.
+type Ledger interface {
+	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
+	AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error)
+	ExpireLeases(ctx context.Context, limit int) ([]ledger.Operation, error)
+	DuePending(ctx context.Context, limit int) ([]ledger.Operation, error)
+	LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error)
+	Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error)
+	ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operation, error)
+	LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error)
+	EndWatch(ctx context.Context, tenant, id string) error
+	Sweep(ctx context.Context, limit int) (buried, swept int64, err error)
+}
+
+// Dispatcher is what the reconciler needs of dispatch.
+type Dispatcher interface {
+	Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error)
+	Reload(ctx context.Context, op ledger.Operation) (*actions.Action, actions.Arguments, error)
+	Call(op ledger.Operation, args actions.Arguments) actions.Call
+}
+
+var _ Dispatcher = (*dispatch.Dispatcher)(nil)
+
+// Options configure a Reconciler. Ledger, Dispatcher and Log are required.
+type Options struct {
+	Ledger     Ledger
+	Dispatcher Dispatcher
+	Log        *slog.Logger
+	// Changed is told every new state of an operation, if set. It must not
+	// block.
+	Changed func(ledger.Operation)
+
+	Interval      time.Duration // between two rounds; default 1 s
+	Concurrency   int           // operations worked on at once; default 16
+	Lease         time.Duration // of a row; longer than LookupTimeout; default 1 min
+	LookupTimeout time.Duration // default 20 s
+	WatchGap      time.Duration // between two looks for a late landing; default 15 s
+	SweepInterval time.Duration // between two clean-ups; default 30 s
+	SweepBatch    int           // rows of one clean-up; default 500
+}
+
+// Reconciler resolves doubt and does what is due. Run it once per process, in
+// as many processes as you like.
+type Reconciler struct {
+	Options
+	slots chan struct{}
+}
+
+// New makes a reconciler with the defaults filled in.
+func New(o Options) *Reconciler {
+	o.Interval = orDefault(o.Interval, time.Second)
+	o.Concurrency = orDefault(o.Concurrency, 16)
+	o.Lease = orDefault(o.Lease, time.Minute)
+	o.LookupTimeout = orDefault(o.LookupTimeout, 20*time.Second)
+	o.WatchGap = orDefault(o.WatchGap, 15*time.Second)
+	o.SweepInterval = orDefault(o.SweepInterval, 30*time.Second)
+	o.SweepBatch = orDefault(o.SweepBatch, 500)
+	if o.Changed == nil {
+		o.Changed = func(ledger.Operation) {}
+	}
+	return &Reconciler{Options: o, slots: make(chan struct{}, o.Concurrency)}
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Run does rounds until ctx ends, and returns when the work under way has
+// ended. A round that fails is logged, and the next one tries again.
+func (r *Reconciler) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	tick := time.NewTicker(r.Interval)
+	defer tick.Stop()
+	var swept time.Time
+	for {
+		r.round(ctx, &work)
+		if time.Since(swept) >= r.SweepInterval {
+			swept = time.Now()
+			r.Sweep(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// RunOnce does one round and waits for its work.
+func (r *Reconciler) RunOnce(ctx context.Context) {
+	var work sync.WaitGroup
+	r.round(ctx, &work)
+	work.Wait()
+}
+
+// round takes what is due and hands it to the work group. It takes no more
+// than there are free places, so that a leased row is worked on at once.
+func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) {
+	r.each(ctx, work, "expire leases", func(limit int) ([]ledger.Operation, error) {
+		return r.Ledger.ExpireLeases(ctx, limit)
+	}, func(_ context.Context, op ledger.Operation) error {
+		r.log(op).Warn("lease ran out: the outcome is unknown")
+		r.Changed(op)
+		return nil
+	})
+	r.each(ctx, work, "deferred attempts", func(limit int) ([]ledger.Operation, error) {
+		return r.Ledger.DuePending(ctx, limit)
+	}, r.retry)
+	r.each(ctx, work, "resolve", func(limit int) ([]ledger.Operation, error) {
+		return r.Ledger.LeaseUnknown(ctx, limit, r.Lease)
+	}, r.resolve)
+	r.each(ctx, work, "lapse reviews", func(limit int) ([]ledger.Operation, error) {
+		return r.Ledger.ExpiredReviews(ctx, limit)
+	}, r.lapse)
+	r.each(ctx, work, "watch late landings", func(limit int) ([]ledger.Operation, error) {
+		return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap)
+	}, r.watch)
+}
+
+// each takes due operations and does the work on each, in free places.
+func (r *Reconciler) each(ctx context.Context, work *sync.WaitGroup, what string,
+	take func(limit int) ([]ledger.Operation, error), do func(context.Context, ledger.Operation) error) {
+	limit := cap(r.slots) - len(r.slots)
+	if limit == 0 || ctx.Err() != nil {
+		return
+	}
+	ops, err := take(limit)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.Log.Error("reconciler: "+what, "error", err)
+		}
+		return
+	}
+	for _, op := range ops {
+		r.slots <- struct{}{}
+		work.Add(1)
+		go func() {
+			defer work.Done()
+			defer func() { <-r.slots }()
+			if err := do(ctx, op); err != nil && ctx.Err() == nil {
+				r.log(op).Error("reconciler: "+what, "error", err)
+			}
+		}()
+	}
+}
+
+// retry makes the deferred attempt of a pending operation.
+func (r *Reconciler) retry(ctx context.Context, op ledger.Operation) error {
+	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Claim, actor)
+	switch {
+	case err == nil:
+		r.log(settled).Info("deferred attempt made", "state", settled.State)
+		return nil
+	case errors.Is(err, ledger.ErrFenced):
+		return nil // another replica makes it
+	case errors.Is(err, ledger.ErrUnavailable):
+		return err
+	case errors.Is(err, dispatch.ErrRequestChanged):
+		return r.escalate(ctx, op, ledger.Inconclusive, "The request would differ from the one that was sent before: the adapter or its contract changed. Nothing more was sent.")
+	case errors.Is(err, dispatch.ErrNoAdapter):
+		return r.postpone(ctx, op, ledger.Postponement{Delay: noAdapterGap, Reason: op.Reason}, err)
+	case errors.Is(err, dispatch.ErrBusy):
+		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, err)
+	default:
+		return r.escalate(ctx, op, ledger.Inconclusive, "The attempt cannot be made: "+err.Error())
+	}
+}
+
+// lapse fails an operation whose approval was not given in time.
+func (r *Reconciler) lapse(ctx context.Context, op ledger.Operation) error {
+	return r.apply(ctx, ledger.Change{
+		Operation: op, Event: ledger.Expire, Actor: actor, Detail: "nobody decided in time", Effect: op.Effect,
+		Failure:  &ledger.Failure{Code: "approval_expired", Message: "Nobody approved the action in time; nothing was sent."},
+		Decision: &ledger.ReviewClosing{Decision: ledger.Expired},
+	})
+}
+
+// watch looks for effects that landed after their absence was proved.
+func (r *Reconciler) watch(ctx context.Context, op ledger.Operation) error {
+	action, args, err := r.Dispatcher.Reload(ctx, op)
+	if err != nil {
+		return err
+	}
+	if looker, ok := action.Adapter.(actions.Looker); ok {
+		finding := r.find(ctx, op, looker, args)
+		if err := r.landed(ctx, op, finding); err != nil {
+			return err
+		}
+	}
+	return r.Ledger.EndWatch(ctx, op.Tenant, op.ID)
+}
+
+// landed acts on what a watch found.
+func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding actions.Finding) error {
+	found := finding.References
+	if finding.Kind == actions.Found {
+		found = []string{finding.Receipt.Reference}
+	}
+	surprise := finding.Kind == actions.Several || finding.Kind == actions.Found && finding.Receipt.Reference != op.ProviderReference
+	switch {
+	case !surprise:
+		return nil
+	case op.State == ledger.Failed:
+		detail := "An effect landed after its absence was established: " + joined(found) + "."
+		r.log(op).Error("INCIDENT: " + detail)
+		return r.apply(ctx, ledger.Change{
+			Operation: op, Event: ledger.Contradict, Actor: actor, Detail: detail,
+			Effect: ledger.EffectApplied, Reason: dispatch.ReasonContradicted, InDoubt: true, ProviderReference: found[0],
+			Review: &ledger.ReviewOpening{ID: dispatch.NewID(), Reason: ledger.Contradicted, Detail: detail},
+		})
+	case op.Incident != "":
+		return nil // told once
+	default:
+		detail := "The target holds other effects of this operation than its receipt: " + joined(found) + "."
+		r.log(op).Error("INCIDENT: " + detail)
+		_, err := r.Ledger.AddEvidence(ctx, ledger.Evidence{
+			Tenant: op.Tenant, OperationID: op.ID, Attempt: op.Attempt, Actor: actor, Detail: detail, Incident: detail,
+		})
+		return err
+	}
+}
+
+// Sweep removes what is past its window until a batch is not full.
+func (r *Reconciler) Sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		buried, swept, err := r.Ledger.Sweep(ctx, r.SweepBatch)
+		if err != nil {
+			r.Log.Error("reconciler: sweep", "error", err)
+			return
+		}
+		if buried+swept > 0 {
+			r.Log.Info("swept", "tombstones", buried, "operations", swept)
+		}
+		if max(buried, swept) < int64(r.SweepBatch) {
+			return
+		}
+	}
+}
+
+func (r *Reconciler) log(op ledger.Operation) *slog.Logger {
+	return r.Log.With("tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType, "run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt)
+}

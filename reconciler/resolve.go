@@ -1,0 +1,166 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+)
+
+const actor = "reconciler"
+
+// Gaps for rows that cannot be worked on here.
+const (
+	noAdapterGap = 30 * time.Second
+	busyGap      = time.Second
+)
+
+// resolve works once on a leased unknown operation.
+func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
+	action, args, err := r.Dispatcher.Reload(ctx, op)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return err // the lease runs out and somebody takes over
+	case errors.Is(err, dispatch.ErrNoAdapter):
+		return r.postpone(ctx, op, ledger.Postponement{Delay: noAdapterGap, Reason: op.Reason}, err)
+	case err != nil:
+		return r.escalate(ctx, op, ledger.Inconclusive, "The stored arguments cannot be read: "+err.Error())
+	}
+	looker, canLookUp := action.Adapter.(actions.Looker)
+	now := op.LeaseExpiresAt.Add(-r.Lease) // the ledger's time when it leased the row
+	switch next := nextStep(op, action.Spec, canLookUp, now); next.kind {
+	case replay:
+		return r.replay(ctx, op)
+	case lookUp:
+		return r.lookUp(ctx, op, action.Spec, looker, args, now)
+	default:
+		return r.escalate(ctx, op, next.reason, next.detail)
+	}
+}
+
+// replay sends the same request with the same provider key again.
+func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
+	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Replay, actor)
+	switch {
+	case err == nil:
+		r.log(settled).Info("replayed with the same provider key", "state", settled.State)
+		return nil
+	case errors.Is(err, dispatch.ErrRequestChanged):
+		return r.escalate(ctx, op, ledger.Inconclusive, "The same request cannot be made again: the adapter or its contract changed since the first attempt. Nothing more was sent.")
+	case errors.Is(err, dispatch.ErrBusy):
+		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, err)
+	default:
+		return err
+	}
+}
+
+// lookUp asks the provider whether the effect exists, and acts on the finding.
+func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments, now time.Time) error {
+	finding := r.find(ctx, op, looker, args)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.log(op).Info("looked up", "finding", finding.Kind.String(), "detail", finding.Detail)
+	change := ledger.Change{Operation: op, Leased: true, Actor: actor, Detail: "look-up: " + finding.Kind.String() + " " + finding.Detail}
+	switch finding.Kind {
+	case actions.Found:
+		if op.ProviderReference != "" && op.ProviderReference != finding.Receipt.Reference {
+			return r.escalate(ctx, op, ledger.Contradicted, fmt.Sprintf("The look-up found %s, but the provider had answered with %s. The target may hold two effects.", finding.Receipt.Reference, op.ProviderReference))
+		}
+		if finding.Receipt.Reference == "" {
+			break // a finding without a reference is no receipt
+		}
+		change.Event, change.Effect = ledger.Confirm, ledger.EffectApplied
+		change.ProviderReference, change.Receipt = finding.Receipt.Reference, finding.Receipt.JSON
+		return r.apply(ctx, change)
+	case actions.Several:
+		return r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")
+	case actions.Foreign:
+		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
+		change.Failure = &ledger.Failure{Code: "taken_by_another", Message: "The name is taken by something that this operation did not make. " + finding.Detail, Correctable: true}
+		return r.apply(ctx, change)
+	case actions.Absent:
+		weighed := weighAbsence(op, spec, now)
+		if !weighed.proved {
+			return r.postpone(ctx, op, ledger.Postponement{Delay: weighed.delay, Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
+		}
+		return r.apply(ctx, absent(change, spec))
+	}
+	return r.postpone(ctx, op, ledger.Postponement{Delay: resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), Reason: op.Reason}, nil)
+}
+
+// absent completes the change for a proved absence: the same operation is
+// tried again, or closed when its attempts are used up. Either way the
+// reconciler keeps looking for a late landing.
+func absent(change ledger.Change, spec actions.Spec) ledger.Change {
+	change.Effect, change.Watch = ledger.EffectNotApplied, spec.Contract.LateLanding
+	change.Failure = &ledger.Failure{Code: "not_applied", Message: "The provider has no effect of this operation."}
+	change.Event, change.Reason = ledger.Defer, "absent"
+	change.BumpEpoch = spec.Contract.Keys.StoresFailures
+	if change.Operation.Attempt >= spec.MaxAttempts {
+		change.Event, change.BumpEpoch = ledger.Refuse, false
+		change.Failure.Code = "attempts_exhausted"
+	}
+	return change
+}
+
+// find calls the adapter's look-up, in its time and behind a recover.
+func (r *Reconciler) find(ctx context.Context, op ledger.Operation, looker actions.Looker, args actions.Arguments) (finding actions.Finding) {
+	ctx, cancel := context.WithTimeout(ctx, r.LookupTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			r.log(op).Error("look-up panicked", "panic", p)
+			finding = actions.Finding{Detail: "the adapter panicked"}
+		}
+	}()
+	return looker.Lookup(ctx, actions.Query{
+		Call: r.Dispatcher.Call(op, args), ProviderReference: op.ProviderReference,
+		FirstSentAt: op.FirstSentAt, LastSentAt: op.LastSentAt,
+	})
+}
+
+// escalate asks a person: once, since the operation leaves unknown by it.
+func (r *Reconciler) escalate(ctx context.Context, op ledger.Operation, reason ledger.ReviewReason, detail string) error {
+	r.log(op).Warn("a person must decide", "reason", reason, "detail", detail)
+	return r.apply(ctx, ledger.Change{
+		Operation: op, Leased: op.State == ledger.Unknown, Event: ledger.Escalate, Actor: actor, Detail: detail,
+		Effect: op.Effect, Reason: op.Reason, InDoubt: op.InDoubt, Failure: op.Failure,
+		Review: &ledger.ReviewOpening{ID: dispatch.NewID(), Reason: reason, Detail: detail},
+	})
+}
+
+// apply makes a move; being fenced off is no error: somebody else has moved
+// the operation on.
+func (r *Reconciler) apply(ctx context.Context, change ledger.Change) error {
+	moved, err := r.Ledger.Apply(ctx, change)
+	if errors.Is(err, ledger.ErrFenced) {
+		r.log(change.Operation).Info("overtaken", "event", change.Event)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Changed(moved)
+	r.log(moved).Info("moved", "event", change.Event, "state", moved.State)
+	return nil
+}
+
+func (r *Reconciler) postpone(ctx context.Context, op ledger.Operation, p ledger.Postponement, cause error) error {
+	if cause != nil {
+		r.log(op).Error("cannot be worked on now", "error", cause)
+	}
+	p.Operation = op
+	_, err := r.Ledger.Postpone(ctx, p)
+	if errors.Is(err, ledger.ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+func joined(references []string) string { return strings.Join(references, ", ") }
