@@ -1,0 +1,50 @@
+package httpaction
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxRetryAfter caps what a provider can make us wait.
+const MaxRetryAfter = 24 * time.Hour
+
+// maxDelaySeconds is where RFC 9111, section 1.2.2, lets a delta-seconds value
+// overflow; a greater one is taken for garbage.
+const maxDelaySeconds = 1 << 31
+
+// ParseRetryAfter reads a Retry-After value (RFC 9110, section 10.2.3): whole
+// seconds, or a date in one of the three forms of HTTP, which counts from date,
+// the time of the response. A date that has passed is a wait of zero. Longer
+// waits than MaxRetryAfter are cut to it. Anything else (signs, fractions,
+// units, overflow) is refused with false.
+func ParseRetryAfter(value string, date time.Time) (time.Duration, bool) {
+	value = strings.Trim(value, " \t")
+	if value == "" {
+		return 0, false
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseUint(value, 10, 64)
+		if err != nil || seconds > maxDelaySeconds {
+			return 0, false
+		}
+		return min(time.Duration(seconds)*time.Second, MaxRetryAfter), true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return min(max(at.Sub(date), 0), MaxRetryAfter), true
+}
+
+// retryAfter returns the wait that an answer asks for, or zero. A date is
+// judged by the provider's own clock where it shows one.
+func retryAfter(x Exchange) time.Duration {
+	date, err := http.ParseTime(x.Header.Get("Date"))
+	if err != nil {
+		date = x.ReceivedAt
+	}
+	wait, _ := ParseRetryAfter(x.Header.Get("Retry-After"), date)
+	return wait
+}

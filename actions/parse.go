@@ -1,0 +1,207 @@
+package actions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// parseObject reads one JSON object in one pass. The error is an
+// *ArgumentsError.
+func parseObject(data []byte) (map[string]any, error) {
+	if len(data) > MaxArgumentsBytes {
+		return nil, refuse(tooLarge())
+	}
+	// A bytes.Buffer is decoded in place; its bytes are only read.
+	p := parser{data: data, dec: jsontext.NewDecoder(bytes.NewBuffer(data))}
+	value, err := p.document()
+	switch {
+	case err != nil:
+		return nil, refuse(append(p.violations, p.explain(err))...)
+	case len(p.violations) > 0:
+		return nil, refuse(p.violations...)
+	}
+	return value, nil
+}
+
+// parser turns tokens into values. Faults in numbers are collected, so that a
+// caller sees them all; every other fault ends the parse.
+type parser struct {
+	data       []byte
+	dec        *jsontext.Decoder
+	grown      int // bytes by which canonical numbers are longer than what came
+	violations []Violation
+}
+
+// fault is a violation on its way up.
+type fault struct{ Violation }
+
+func (f *fault) Error() string { return f.Message }
+
+func (p *parser) document() (map[string]any, error) {
+	if p.dec.PeekKind() != '{' {
+		if _, err := p.dec.ReadToken(); err == io.EOF {
+			return map[string]any{}, nil
+		} else if err != nil {
+			return nil, err
+		}
+		return nil, &fault{Violation{Reason: ReasonType, Message: "must be a JSON object"}}
+	}
+	value, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	switch _, err := p.dec.ReadToken(); err {
+	case io.EOF:
+		return value.(map[string]any), nil
+	case nil:
+		return nil, &fault{Violation{Reason: ReasonSyntax, Message: "must be one JSON object, with nothing after it"}}
+	default:
+		return nil, err
+	}
+}
+
+func (p *parser) value() (any, error) {
+	token, err := p.dec.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{':
+		return p.object()
+	case '[':
+		return p.list()
+	case '"':
+		return token.String(), nil
+	case '0':
+		return p.number(token.String())
+	case 't', 'f':
+		return token.Bool(), nil
+	default: // null: the decoder lets nothing else stand here
+		return nil, nil
+	}
+}
+
+func (p *parser) object() (any, error) {
+	if err := p.checkDepth(); err != nil {
+		return nil, err
+	}
+	out := make(map[string]any)
+	for p.dec.PeekKind() != '}' {
+		token, err := p.dec.ReadToken() // refuses a name that was there before
+		if err != nil {
+			return nil, err
+		}
+		name := token.String()
+		if out[name], err = p.value(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.dec.ReadToken()
+	return out, err
+}
+
+func (p *parser) list() (any, error) {
+	if err := p.checkDepth(); err != nil {
+		return nil, err
+	}
+	out := []any{}
+	for p.dec.PeekKind() != ']' {
+		v, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	_, err := p.dec.ReadToken()
+	return out, err
+}
+
+func (p *parser) checkDepth() error {
+	if p.dec.StackDepth() <= MaxDepth {
+		return nil
+	}
+	// The path would be as long as the nesting; it helps nobody.
+	return &fault{Violation{Reason: ReasonTooDeep, Message: fmt.Sprintf("must not nest more than %d levels", MaxDepth)}}
+}
+
+func (p *parser) number(raw string) (any, error) {
+	text, ok := canonicalNumber(raw)
+	if !ok {
+		if len(p.violations) < maxViolations {
+			p.violations = append(p.violations, Violation{
+				Field:  p.field(p.dec.StackPointer()),
+				Reason: ReasonNumberInexact,
+				Message: "must be a number that can be kept exactly: an integer in plain digits, " +
+					"or at most 17 significant digits in the range of a double",
+			})
+		}
+		return json.Number(raw), nil // not used: the parse ends in a refusal
+	}
+	// "1e308" is short and stands for 309 digits: a few of them must not fill
+	// the memory.
+	p.grown += max(len(text)-len(raw), 0)
+	if len(p.data)+p.grown > MaxArgumentsBytes {
+		return nil, &fault{tooLarge()}
+	}
+	return json.Number(text), nil
+}
+
+func tooLarge() Violation {
+	return Violation{Reason: ReasonTooLarge, Message: fmt.Sprintf("must not be longer than %d bytes", MaxArgumentsBytes)}
+}
+
+// explain turns what stopped the parse into a violation.
+func (p *parser) explain(err error) Violation {
+	var f *fault
+	if errors.As(err, &f) {
+		return f.Violation
+	}
+	v := Violation{Reason: ReasonSyntax, Message: "is not valid JSON"}
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return v
+	}
+	v.Field = p.field(syntax.JSONPointer)
+	at := min(max(int(syntax.ByteOffset), 0), len(p.data))
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		v.Reason, v.Message = ReasonDuplicateKey, "is named twice in one object"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		v.Message = "is not valid JSON: it ends too early"
+	case !utf8.Valid(p.data):
+		v.Reason, v.Message = ReasonInvalidUTF8, "must be valid UTF-8"
+	case isSurrogate(p.data[at:]):
+		v.Reason, v.Message = ReasonInvalidUTF8, "holds half of a surrogate pair"
+	default:
+		v.Message = fmt.Sprintf("is not valid JSON (at byte %d)", at)
+	}
+	return v
+}
+
+// isSurrogate reports whether b begins with the escape of a surrogate.
+func isSurrogate(b []byte) bool {
+	return len(b) > 3 && b[0] == '\\' && b[1] == 'u' && (b[2]|0x20) == 'd' && bytes.IndexByte([]byte("89abcdefABCDEF"), b[3]) >= 0
+}
+
+// field renders a pointer to where the decoder stands as a path. The decoder
+// knows which levels are lists.
+func (p *parser) field(pointer jsontext.Pointer) string {
+	path, level := "", 0
+	for token := range pointer.Tokens() {
+		level++
+		if level <= p.dec.StackDepth() {
+			if kind, _ := p.dec.StackIndex(level); kind == '[' {
+				path = joinIndex(path, token)
+				continue
+			}
+		}
+		path = joinName(path, token)
+	}
+	return path
+}
