@@ -268,3 +268,17 @@ func (d *Dispatcher) log(op ledger.Operation) *slog.Logger {
 
 // NewID returns a new time-ordered UUID (RFC 9562, version 7).
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Hasten makes the due attempt of a pending operation in the background, if
+// there is a place for it. Failing to is no harm: the reconciler makes it.
+func (d *Dispatcher) Hasten(op ledger.Operation) {
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
+		defer cancel()
+		if _, err := d.Attempt(ctx, op, ledger.Claim, worker); err != nil {
+			d.log(op).Info("attempt is left to the reconciler", "error", err)
+		}
+	}()
+}

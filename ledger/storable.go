@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,7 @@ func StorableReceipt(receipt []byte) []byte {
 		return []byte("{}")
 	case len(receipt) > MaxReceiptBytes:
 		return digest("receipt_too_large", receipt)
-	case !utf8.Valid(receipt) || !json.Valid(receipt) || receipt[0] != '{':
+	case !utf8.Valid(receipt) || !json.Valid(receipt) || bytes.TrimLeft(receipt, " \t\r\n")[0] != '{':
 		return digest("receipt_unreadable", receipt)
 	}
 	return receipt

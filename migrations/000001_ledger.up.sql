@@ -118,7 +118,12 @@ CREATE TABLE operations (
     CONSTRAINT operations_receipt CHECK ((status = 'succeeded') = (result_json IS NOT NULL)),
     CONSTRAINT operations_failure CHECK (status <> 'failed' OR error_json IS NOT NULL),
     CONSTRAINT operations_running CHECK (status <> 'running' OR (attempt > 0 AND lease_expires_at IS NOT NULL AND request_hash IS NOT NULL)),
-    CONSTRAINT operations_doubt CHECK (NOT in_doubt OR status NOT IN ('pending', 'succeeded', 'failed')),
+    CONSTRAINT operations_doubt CHECK (
+        CASE
+            WHEN status = 'unknown' THEN in_doubt
+            WHEN status IN ('pending', 'succeeded', 'failed') THEN NOT in_doubt
+            ELSE true
+        END),
     -- L8: only a finished operation has an end.
     CONSTRAINT operations_window CHECK ((status IN ('succeeded', 'failed')) = (window_ends_at IS NOT NULL)),
     CONSTRAINT operations_arguments CHECK (

@@ -58,7 +58,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// New makes all adapters of this package on one provider.
+// New makes all adapters of this package: three on one provider, and
+// notes.insert on the ledger's own database.
 func New(o Options) ([]actions.Adapter, error) {
 	o = o.withDefaults()
 	service, err := newService(o)
@@ -71,7 +72,7 @@ func New(o Options) ([]actions.Adapter, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("demo adapters: %w", err)
 	}
-	return []actions.Adapter{refunds, invoices, contacts}, nil
+	return []actions.Adapter{refunds, invoices, contacts, newNotes()}, nil
 }
 
 // service is one provider's API: where it is and how to talk to it. It is safe

@@ -173,11 +173,13 @@ func TestRefundLookup(t *testing.T) {
 	if got := b.lookup(refund, "op-1", reference); got.Kind != actions.Found || got.Receipt.Reference != reference {
 		t.Errorf("when settled: %+v", got)
 	}
+	if got := b.lookup(refund, "op-1", ""); got.Kind != actions.Found || got.Receipt.Reference != reference {
+		t.Errorf("by operation id: %+v", got)
+	}
 	for name, got := range map[string]actions.Finding{
-		"no reference":      b.lookup(refund, "op-1", ""),
 		"other operation":   b.lookup(refund, "op-2", reference),
-		"unknown reference": b.lookup(refund, "op-1", "re_none"),
-		"path as reference": b.lookup(refund, "op-1", "../emails"),
+		"unknown reference": b.lookup(refund, "op-3", "re_none"),
+		"path as reference": b.lookup(refund, "op-3", "../emails"),
 	} {
 		if got.Kind != actions.Inconclusive {
 			t.Errorf("%s: %+v", name, got)

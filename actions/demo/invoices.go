@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"net/url"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/httpaction"
@@ -112,55 +111,7 @@ func (a *Invoices) request(call actions.Call) (httpaction.Request, error) {
 	}{args, "invoice", metadata{call.OperationID}})
 }
 
-// Lookup searches by operation id. One page of two is enough to tell none, one
-// and several. When the search has nothing but an earlier answer gave an id, the
-// mail is read by it: such a read does not lag.
+// Lookup searches by operation id.
 func (a *Invoices) Lookup(ctx context.Context, query actions.Query) actions.Finding {
-	x, ok := a.service.get(ctx, "/v1/emails?limit=2&operation_id="+url.QueryEscape(query.OperationID))
-	if !ok || x.Status != 200 {
-		return inconclusive(x.Evidence)
-	}
-	page, err := httpaction.PickJSON(x.Body, "data", "has_more")
-	if err != nil {
-		return inconclusive("the search's answer has no page: " + err.Error())
-	}
-	var list struct {
-		Data    []json.RawMessage `json:"data"`
-		HasMore bool              `json:"has_more"`
-	}
-	if json.Unmarshal(page, &list) != nil || list.Data == nil {
-		return inconclusive("the search's answer has no list")
-	}
-	var references []string
-	for _, mail := range list.Data {
-		if operationOf(mail) != query.OperationID {
-			return inconclusive("the search returned a mail of another operation")
-		}
-		receipt, err := httpaction.ReceiptOf(mail, "id")
-		if err != nil {
-			return inconclusive("the search returned a mail without an id")
-		}
-		references = append(references, receipt.Reference)
-	}
-	switch {
-	case len(list.Data) > 1:
-		return actions.Finding{Kind: actions.Several, References: references}
-	case list.HasMore:
-		return inconclusive("the search's page is incomplete")
-	case len(list.Data) == 1:
-		return found(list.Data[0], invoiceFields())
-	case query.ProviderReference != "":
-		return a.read(ctx, query)
-	}
-	return actions.Finding{Kind: actions.Absent, Detail: "the search found no mail of this operation"}
-}
-
-// read finds a mail by the provider's id. The id was given for an effect, so
-// that not to find it is a riddle and no proof of absence.
-func (a *Invoices) read(ctx context.Context, query actions.Query) actions.Finding {
-	x, ok := a.service.get(ctx, "/v1/emails/"+url.PathEscape(query.ProviderReference))
-	if !ok || x.Status != 200 || operationOf(x.Body) != query.OperationID {
-		return inconclusive("neither search nor id found the mail: " + x.Evidence)
-	}
-	return found(x.Body, invoiceFields())
+	return a.service.search(ctx, "/v1/emails", query, invoiceFields())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"time"
 
 	"github.com/onceward/onceward/actions"
@@ -126,19 +125,9 @@ func (a *Refunds) request(call actions.Call) (httpaction.Request, error) {
 	return r, nil
 }
 
-// Lookup reads a refund by the id that an earlier answer gave: one that was cut
-// behind it, or one that promised to finish later. Without an id the key is the
-// way to find out, and the look-up says nothing.
+// Lookup searches by operation id. The provider promises nothing about what it
+// does not find, so that only a find counts: the receipt of an answer that was
+// cut short. What is merely in doubt is settled by sending the same key again.
 func (a *Refunds) Lookup(ctx context.Context, query actions.Query) actions.Finding {
-	if query.ProviderReference == "" {
-		return inconclusive("no provider reference to read by")
-	}
-	x, ok := a.service.get(ctx, "/v1/refunds/"+url.PathEscape(query.ProviderReference))
-	if !ok || x.Status != 200 {
-		return inconclusive(x.Evidence)
-	}
-	if operationOf(x.Body) != query.OperationID {
-		return inconclusive("the refund of that reference is not of this operation")
-	}
-	return found(x.Body, refundFields())
+	return a.service.search(ctx, "/v1/refunds", query, refundFields())
 }

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/onceward/onceward/actions"
+)
+
+// Options extend the binary.
+type Options struct {
+	// Adapters are registered by dev and serve, beside the demo ones.
+	Adapters []actions.Adapter
+	// Stdin, Stdout and Stderr default to the process's.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// cli is the command line.
+type cli struct {
+	Dev          devCmd          `cmd:"" help:"Run everything on this machine: private Postgres, fake provider, demo tenants and keys."`
+	Serve        serveCmd        `cmd:"" help:"Run the service on your Postgres."`
+	Migrate      migrateCmd      `cmd:"" help:"Bring the ledger's schema up to date."`
+	Demo         demoCmd         `cmd:"" help:"Show the double charge with and without Onceward, on one screen."`
+	Request      requestCmd      `cmd:"" help:"Request an action."`
+	Get          getCmd          `cmd:"" help:"Show one operation."`
+	List         listCmd         `cmd:"" help:"List operations, newest first."`
+	Watch        watchCmd        `cmd:"" help:"Follow an operation until it is final."`
+	Cancel       cancelCmd       `cmd:"" help:"Give up an operation that has not been sent."`
+	Actions      actionsCmd      `cmd:"" help:"List the action types, or show one."`
+	Reviews      reviewsCmd      `cmd:"" help:"List the decisions that wait for a person."`
+	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`
+	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
+	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
+	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation."`
+	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`
+	Version      versionCmd      `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Main runs the command line and returns the exit code: 0, 1 for an error (one
+// line on standard error), 2 for wrong usage.
+func Main(args []string, o Options) int {
+	s := streams{in: o.Stdin, out: o.Stdout, err: o.Stderr}
+	if s.in == nil {
+		s.in = os.Stdin
+	}
+	if s.out == nil {
+		s.out = os.Stdout
+	}
+	if s.err == nil {
+		s.err = os.Stderr
+	}
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("onceward"),
+		kong.Description("The write firewall for AI agents: one key, one effect.\n\nStart with: onceward dev"),
+		kong.Writers(s.out, s.err),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.DefaultEnvars("ONCEWARD"),
+	)
+	if err != nil {
+		fmt.Fprintln(s.err, "onceward:", err)
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 { // --help has printed
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(s.err, "onceward: %s (see onceward --help)\n", err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(s, o); err != nil {
+		fmt.Fprintln(s.err, "onceward:", oneLine(err))
+		if errors.Is(err, errUsage) {
+			return exitUsage
+		}
+		return exitError
+	}
+	return exitOK
+}
+
+// errUsage marks errors in what was typed.
+var errUsage = errors.New("wrong usage")
+
+// newLog makes the logger of a running service.
+func newLog(w io.Writer, level slog.Level, asJSON bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

@@ -1,0 +1,57 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+// printOperation writes an operation for people: a line a fact, and only facts
+// that there are.
+func printOperation(w io.Writer, op *oncewardv1.Operation) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%-10s %s\n", name, value)
+		}
+	}
+	line("operation", op.GetId())
+	line("action", op.GetActionType())
+	line("key", op.GetIdempotencyKey())
+	line("state", lower(op.GetState().String(), "OPERATION_STATE_")+", effect "+lower(op.GetEffect().String(), "EFFECT_"))
+	if r := op.GetReceipt(); r != nil {
+		line("receipt", r.GetProviderReference()+" "+r.GetJson())
+	}
+	if f := op.GetFailure(); f != nil {
+		line("reason", f.GetCode()+": "+f.GetMessage())
+	}
+	line("INCIDENT", op.GetIncident())
+	if r := op.GetReview(); r != nil {
+		decision := "open"
+		if r.GetDecidedBy() != "" {
+			decision = lower(r.GetDecision().String(), "REVIEW_DECISION_") + " by " + r.GetDecidedBy()
+		}
+		line("review", fmt.Sprintf("%s (%s, %s): %s", r.GetId(), lower(r.GetReason().String(), "REVIEW_REASON_"), decision, r.GetDetail()))
+	}
+	for _, a := range op.GetAttempts() {
+		outcome := a.GetOutcome()
+		if outcome == "" {
+			outcome = "under way"
+		}
+		line("attempt", fmt.Sprintf("%d, %s: %s %s", a.GetNumber(), a.GetStartedAt().AsTime().Format(time.RFC3339), outcome, a.GetEvidence()))
+	}
+}
+
+func printNextStep(w io.Writer, step *oncewardv1.NextStep) {
+	if step == nil {
+		return
+	}
+	fmt.Fprintf(w, "next step  %s: %s\n", lower(step.GetKind().String(), "NEXT_STEP_KIND_"), step.GetMessage())
+}
+
+// lower turns an enum's name into the word that people use.
+func lower(name, prefix string) string {
+	return strings.ToLower(strings.TrimPrefix(name, prefix))
+}

@@ -1,0 +1,206 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+type getCmd struct {
+	client
+	ID  string `arg:"" optional:"" help:"Operation id."`
+	Key string `help:"Idempotency key, instead of an id."`
+}
+
+func (*getCmd) Help() string {
+	return "Example:\n  onceward get 0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e\n  onceward get --key='tenant:acme|action:payments.refund.create|run:run_1|step:refund'"
+}
+
+// Run shows the operation.
+func (c *getCmd) Run(ctx context.Context, s streams) error {
+	if (c.ID == "") == (c.Key == "") {
+		return fmt.Errorf("%w: give an operation id or --key", errUsage)
+	}
+	ctx, conn, err := c.dial(ctx, asAgent)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	req := &oncewardv1.GetOperationRequest{Selector: &oncewardv1.GetOperationRequest_OperationId{OperationId: c.ID}}
+	if c.Key != "" {
+		req.Selector = &oncewardv1.GetOperationRequest_IdempotencyKey{IdempotencyKey: c.Key}
+	}
+	resp, err := oncewardv1.NewActionServiceClient(conn).GetOperation(ctx, req)
+	if err != nil {
+		return err
+	}
+	return c.print(s, resp, func(w io.Writer) {
+		printOperation(w, resp.GetOperation())
+		printNextStep(w, resp.GetNextStep())
+	})
+}
+
+type listCmd struct {
+	client
+	State      []string      `enum:"pending,running,succeeded,unknown,failed,needs_review" help:"Only these states; can be repeated."`
+	ActionType string        `help:"Only this action type."`
+	RunID      string        `name:"run" help:"Only this run."`
+	Since      time.Duration `help:"Only operations recorded in this time, as in 24h."`
+	Limit      int32         `default:"50" help:"At most this many, 1 to 200."`
+	PageToken  string        `help:"Of a page before, as its last line shows."`
+}
+
+func (*listCmd) Help() string {
+	return "Example:\n  onceward list --state=unknown --state=needs_review --since=24h"
+}
+
+// Run lists operations.
+func (c *listCmd) Run(ctx context.Context, s streams) error {
+	ctx, conn, err := c.dial(ctx, asAgent)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	filter := &oncewardv1.OperationFilter{ActionType: c.ActionType, RunId: c.RunID}
+	for _, state := range c.State {
+		value := oncewardv1.OperationState_value["OPERATION_STATE_"+strings.ToUpper(state)]
+		filter.States = append(filter.States, oncewardv1.OperationState(value))
+	}
+	if c.Since > 0 {
+		filter.CreatedAfter = timestamppb.New(time.Now().Add(-c.Since))
+	}
+	resp, err := oncewardv1.NewActionServiceClient(conn).ListOperations(ctx, &oncewardv1.ListOperationsRequest{
+		PageSize: c.Limit, PageToken: c.PageToken, Filter: filter,
+	})
+	if err != nil {
+		return err
+	}
+	return c.print(s, resp, func(w io.Writer) {
+		if len(resp.GetOperations()) == 0 {
+			fmt.Fprintln(w, "No operations.")
+			return
+		}
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "RECORDED\tOPERATION\tACTION\tSTATE\tREFERENCE\tKEY")
+		for _, op := range resp.GetOperations() {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", op.GetCreatedAt().AsTime().Format(time.RFC3339), op.GetId(), op.GetActionType(),
+				lower(op.GetState().String(), "OPERATION_STATE_"), op.GetReceipt().GetProviderReference(), op.GetIdempotencyKey())
+		}
+		_ = table.Flush() // it writes to w, whose errors no line here checks
+		if token := resp.GetNextPageToken(); token != "" {
+			fmt.Fprintf(w, "More: --page-token=%s\n", token)
+		}
+	})
+}
+
+type watchCmd struct {
+	client
+	ID string `arg:"" help:"Operation id."`
+}
+
+func (*watchCmd) Help() string {
+	return "Example:\n  onceward watch 0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e"
+}
+
+// Run prints the operation at each change.
+func (c *watchCmd) Run(ctx context.Context, s streams) error {
+	ctx, conn, err := c.dial(ctx, asAgent)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stream, err := oncewardv1.NewActionServiceClient(conn).WatchOperation(ctx, &oncewardv1.WatchOperationRequest{OperationId: c.ID})
+	if err != nil {
+		return err
+	}
+	for {
+		resp, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = c.print(s, resp, func(w io.Writer) {
+			op := resp.GetOperation()
+			fmt.Fprintf(w, "%s  %s, effect %s, %d attempts %s\n", op.GetUpdatedAt().AsTime().Format(time.RFC3339Nano),
+				lower(op.GetState().String(), "OPERATION_STATE_"), lower(op.GetEffect().String(), "EFFECT_"), len(op.GetAttempts()), op.GetReceipt().GetProviderReference())
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type cancelCmd struct {
+	client
+	ID   string `arg:"" help:"Operation id."`
+	Note string `help:"Why."`
+}
+
+func (*cancelCmd) Help() string {
+	return "Example:\n  onceward cancel 0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e --note='customer withdrew'"
+}
+
+// Run cancels the operation.
+func (c *cancelCmd) Run(ctx context.Context, s streams) error {
+	ctx, conn, err := c.dial(ctx, asAgent)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	resp, err := oncewardv1.NewActionServiceClient(conn).CancelOperation(ctx, &oncewardv1.CancelOperationRequest{OperationId: c.ID, Note: c.Note})
+	if err != nil {
+		return err
+	}
+	return c.print(s, resp, func(w io.Writer) { printOperation(w, resp.GetOperation()) })
+}
+
+type actionsCmd struct {
+	client
+	Name string `arg:"" optional:"" help:"Show this action type with its schema."`
+}
+
+func (*actionsCmd) Help() string {
+	return "Example:\n  onceward actions\n  onceward actions payments.refund.create"
+}
+
+// Run lists the action types, or shows one.
+func (c *actionsCmd) Run(ctx context.Context, s streams) error {
+	ctx, conn, err := c.dial(ctx, asAgent)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	catalog := oncewardv1.NewCatalogServiceClient(conn)
+	if c.Name != "" {
+		resp, err := catalog.GetActionType(ctx, &oncewardv1.GetActionTypeRequest{Name: c.Name})
+		if err != nil {
+			return err
+		}
+		return c.print(s, resp, func(w io.Writer) {
+			t := resp.GetActionType()
+			fmt.Fprintf(w, "%s (version %s, owner %s, risk %s)\n%s\n\n%s\n", t.GetName(), t.GetVersion(), t.GetOwner(), lower(t.GetRisk().String(), "RISK_"), t.GetDescription(), t.GetArgumentsSchemaJson())
+		})
+	}
+	resp, err := catalog.ListActionTypes(ctx, &oncewardv1.ListActionTypesRequest{})
+	if err != nil {
+		return err
+	}
+	return c.print(s, resp, func(w io.Writer) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "ACTION TYPE\tRISK\tPROVIDER\tDESCRIPTION")
+		for _, t := range resp.GetActionTypes() {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.GetName(), lower(t.GetRisk().String(), "RISK_"), t.GetContract().GetProvider(), t.GetDescription())
+		}
+		_ = table.Flush() // as above
+	})
+}

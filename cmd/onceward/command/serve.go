@@ -1,0 +1,115 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/app"
+	"github.com/onceward/onceward/internal/secrets"
+)
+
+type serveCmd struct {
+	DatabaseURL string     `name:"database-url" required:"" help:"Postgres URL of a login that is a member of onceward_serve."`
+	SecretsDir  string     `required:"" type:"existingdir" help:"Folder made by: onceward secrets create."`
+	Roles       []string   `default:"api,reconciler" help:"What this process does: api, reconciler."`
+	Listen      string     `default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
+	TLSCert     string     `name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
+	TLSKey      string     `name:"tls-key" type:"existingfile" help:"Private key, PEM."`
+	MaxInFlight int        `default:"1024" help:"Attempts under way at once; more are refused."`
+	LogLevel    slog.Level `default:"info" help:"debug, info, warn or error."`
+	LogFormat   string     `default:"json" enum:"json,text" help:"json or text."`
+
+	DemoProviderURL       string `name:"demo-provider-url" help:"Register the demo actions on this fake provider."`
+	DemoProviderTokenFile string `type:"existingfile" help:"File with the fake provider's token."`
+}
+
+func (*serveCmd) Help() string {
+	return `Example:
+  onceward migrate --database-url=postgres://owner@db/onceward
+  onceward secrets create ./secrets
+  onceward serve --database-url=postgres://serve@db/onceward --secrets-dir=./secrets \
+      --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
+
+Every flag can be given in the environment: ONCEWARD_DATABASE_URL and so on.
+All replicas need the same secrets.`
+}
+
+// Run serves until it is told to stop.
+func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
+	for _, role := range c.Roles {
+		if role != "api" && role != "reconciler" {
+			return fmt.Errorf("%w: --roles: %q is neither api nor reconciler", errUsage, role)
+		}
+	}
+	registry, err := c.registry(o)
+	if err != nil {
+		return err
+	}
+	keys, err := secrets.Load(c.SecretsDir)
+	if err != nil {
+		return err
+	}
+	log := newLog(s.err, c.LogLevel, c.LogFormat == "json")
+	config := app.Config{
+		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: registry, Log: log,
+		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
+	}
+	if slices.Contains(c.Roles, "api") {
+		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
+			return err
+		}
+	}
+	service, err := app.New(ctx, config)
+	if err != nil {
+		if config.Listener != nil {
+			err = errors.Join(err, config.Listener.Close())
+		}
+		return err
+	}
+	if config.Listener != nil {
+		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(registry.All()))
+	}
+	return service.Run(ctx)
+}
+
+// listen opens the API's address with its TLS certificate.
+func (c *serveCmd) listen(ctx context.Context) (net.Listener, credentials.TransportCredentials, error) {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key go together", errUsage)
+	}
+	var transport credentials.TransportCredentials
+	if c.TLSCert != "" {
+		var err error
+		if transport, err = credentials.NewServerTLSFromFile(c.TLSCert, c.TLSKey); err != nil {
+			return nil, nil, fmt.Errorf("TLS: %w", err)
+		}
+	}
+	listener, err := listen(ctx, c.Listen)
+	return listener, transport, err
+}
+
+func (c *serveCmd) registry(o Options) (*actions.Registry, error) {
+	if c.DemoProviderURL == "" {
+		if len(o.Adapters) == 0 {
+			return nil, errors.New("no action types: give --demo-provider-url, or build a binary with adapters of your own (docs/adapters.md)")
+		}
+		return actions.NewRegistry(o.Adapters...)
+	}
+	if c.DemoProviderTokenFile == "" {
+		return nil, fmt.Errorf("%w: --demo-provider-url wants --demo-provider-token-file", errUsage)
+	}
+	token, err := os.ReadFile(c.DemoProviderTokenFile)
+	if err != nil {
+		return nil, err
+	}
+	return demoRegistry(c.DemoProviderURL, strings.TrimSpace(string(token)), o.Adapters)
+}

@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/oklog/run"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/reconciler"
+	"github.com/onceward/onceward/server"
+)
+
+// Ledger is the store as all parts together see it.
+type Ledger interface {
+	server.Ledger
+	dispatch.Ledger
+	reconciler.Ledger
+}
+
+var _ Ledger = (*postgres.Store)(nil)
+
+// Config says what to run.
+type Config struct {
+	DatabaseURL string // of the serving role
+	Secrets     *secrets.Secrets
+	Registry    *actions.Registry
+	Log         *slog.Logger
+
+	// Listener is where the API listens; nil runs none. Plain text is served
+	// on a loopback address only, unless Credentials are given.
+	Listener    net.Listener
+	Credentials credentials.TransportCredentials
+
+	// Reconcile runs the reconciler, with ReconcileInterval between its rounds
+	// (zero: its default).
+	Reconcile         bool
+	ReconcileInterval time.Duration
+
+	// ShutdownGrace is how long calls and attempts under way may take after
+	// the end was asked for; default 30 s.
+	ShutdownGrace time.Duration
+
+	// MaxInFlight bounds attempts under way; zero is dispatch's default.
+	MaxInFlight int
+
+	// WrapLedger, if set, stands between the parts and the store: for tests
+	// that die or fail at a step.
+	WrapLedger func(Ledger) Ledger
+}
+
+// App is a running Onceward.
+type App struct {
+	Config
+	store      *postgres.Store
+	dispatcher *dispatch.Dispatcher
+	server     *server.Server
+	reconciler *reconciler.Reconciler
+}
+
+// ErrPlainText: the API would listen without TLS where others can reach it.
+var ErrPlainText = errors.New("plain text is served on loopback only: give a certificate (--tls-cert, --tls-key) or listen on 127.0.0.1")
+
+// New connects to the ledger and builds all parts. It fails when the ledger
+// does not answer, is not safe to use, or belongs to another secret. Run the
+// result, or Close it.
+func New(ctx context.Context, c Config) (*App, error) {
+	if c.Listener != nil && c.Credentials == nil && !loopback(c.Listener.Addr()) {
+		return nil, fmt.Errorf("%s: %w", c.Listener.Addr(), ErrPlainText)
+	}
+	if c.ShutdownGrace == 0 {
+		c.ShutdownGrace = 30 * time.Second
+	}
+	store, err := postgres.Open(ctx, c.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.CheckInstallation(ctx, c.Secrets.Fingerprint()); err != nil {
+		store.Close()
+		return nil, err
+	}
+	a := &App{Config: c, store: store}
+	var book Ledger = store
+	if c.WrapLedger != nil {
+		book = c.WrapLedger(store)
+	}
+	changed := func(op ledger.Operation) { a.server.Changed(op) }
+	a.dispatcher, err = dispatch.New(dispatch.Options{
+		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey,
+		MaxInFlight: c.MaxInFlight, Changed: changed, Log: c.Log,
+	})
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	a.server = server.New(server.Options{
+		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
+		Authenticator: apiKeys{store}, Log: c.Log, Credentials: c.Credentials,
+	})
+	a.reconciler = reconciler.New(reconciler.Options{
+		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval,
+	})
+	return a, nil
+}
+
+func loopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// Run serves until ctx ends, then stops in order: no new calls, calls under
+// way, attempts under way, connections. It returns nil after an orderly stop.
+func (a *App) Run(ctx context.Context) error {
+	var g run.Group
+	g.Add(untilDone(ctx))
+	if a.Reconcile {
+		working, stop := context.WithCancel(context.Background())
+		g.Add(func() error { a.reconciler.Run(working); return nil }, func(error) { stop() })
+	}
+	if a.Listener != nil {
+		waking, stop := context.WithCancel(context.Background())
+		g.Add(func() error { a.server.Run(waking); return nil }, func(error) { stop() })
+		api := a.server.GRPC()
+		g.Add(func() error { return api.Serve(a.Listener) }, func(error) { a.stopServing(api) })
+	}
+	err := g.Run()
+	a.Close()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// untilDone is the actor that ends the group when ctx ends.
+func untilDone(ctx context.Context) (execute func() error, interrupt func(error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	return func() error { <-ctx.Done(); return ctx.Err() }, func(error) { cancel() }
+}
+
+func (a *App) stopServing(api *grpc.Server) {
+	a.server.Drain()
+	force := time.AfterFunc(a.ShutdownGrace, api.Stop)
+	defer force.Stop()
+	api.GracefulStop()
+}
+
+// Close waits for the attempts under way and closes the store. Run does it by
+// itself.
+func (a *App) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), a.ShutdownGrace)
+	defer cancel()
+	a.dispatcher.Close(ctx)
+	a.store.Close()
+}

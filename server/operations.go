@@ -1,0 +1,278 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/policy"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+// everyone may read within their tenant.
+func everyone() []policy.Role {
+	return []policy.Role{policy.Agent, policy.Reviewer, policy.Auditor, policy.Admin}
+}
+
+// PreviewAction decides everything, and records and sends nothing.
+func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActionRequest) (*oncewardv1.PreviewActionResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, policy.Agent); err != nil {
+		return nil, err
+	}
+	a, err := s.admit(ctx, p, req.GetRequest())
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := s.opening(a, req.GetRequest()); err != nil {
+		return nil, err // it could not be rendered
+	}
+	resp := &oncewardv1.PreviewActionResponse{
+		IdempotencyKey: a.key.Text, KeySource: toKeySource(a.key.Source.String()),
+		ArgumentsHash: hex.EncodeToString(a.hash[:]),
+		Outcome:       oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE,
+		Explanation:   "It would be sent: " + a.decision.Reason + ".",
+	}
+	if a.decision.Effect == policy.RequireApproval {
+		resp.Outcome = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL
+		resp.Explanation = "It would wait for a reviewer: " + a.decision.Reason + "."
+	}
+	return resp, s.previewExisting(ctx, a, resp)
+}
+
+// previewExisting completes a preview with the operation that holds the key, if
+// there is one, or refuses it as the request would be.
+func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewardv1.PreviewActionResponse) error {
+	existing, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	resp.Existing = toOperation(existing)
+	if expired := existing.State.Final() && existing.WindowEndsAt.Before(time.Now()); expired {
+		if a.action.Spec.ExpiredKey == actions.Reject {
+			return ledger.ErrKeyExpired
+		}
+		resp.Existing = nil
+		return nil
+	}
+	if existing.ActionType != a.action.Spec.Type || existing.ArgsHash != a.hash {
+		if a.corrects == nil || a.corrects.ID != existing.ID {
+			return &ledger.KeyReusedError{Existing: existing}
+		}
+		if err := correctable(existing, a); err != nil {
+			return err
+		}
+		resp.Explanation = "It would be sent: the failed operation would be corrected."
+		return nil
+	}
+	resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_JOIN, "It would join the operation that holds its key, which is not finished."
+	if existing.State.Final() {
+		resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REPLAY, "It would be answered from the operation that holds its key; nothing would be sent."
+	}
+	return nil
+}
+
+// GetOperation returns one operation with its attempts.
+func (s *Server) GetOperation(ctx context.Context, req *oncewardv1.GetOperationRequest) (*oncewardv1.GetOperationResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, everyone()...); err != nil {
+		return nil, err
+	}
+	id := req.GetOperationId()
+	switch selector := req.GetSelector().(type) {
+	case *oncewardv1.GetOperationRequest_OperationId:
+		if err := checkID("operation_id", id); err != nil {
+			return nil, err
+		}
+	case *oncewardv1.GetOperationRequest_IdempotencyKey:
+		op, err := s.Ledger.GetByKey(ctx, p.Tenant, selector.IdempotencyKey)
+		if err != nil {
+			return nil, err
+		}
+		id = op.ID
+	default:
+		return nil, invalid(actions.Violation{Field: "operation_id", Reason: actions.ReasonRequired, Message: "name the operation by operation_id or idempotency_key"})
+	}
+	op, err := s.Ledger.Get(ctx, p.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return &oncewardv1.GetOperationResponse{Operation: toOperation(op), NextStep: nextStep(op, time.Now())}, nil
+}
+
+// Page sizes.
+const (
+	defaultPage = 50
+	maxPage     = 200
+)
+
+// ListOperations returns the tenant's operations, newest first.
+func (s *Server) ListOperations(ctx context.Context, req *oncewardv1.ListOperationsRequest) (*oncewardv1.ListOperationsResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, everyone()...); err != nil {
+		return nil, err
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	filter := ledger.Filter{ActionType: req.GetFilter().GetActionType(), RunID: req.GetFilter().GetRunId()}
+	for _, state := range req.GetFilter().GetStates() {
+		s, ok := fromState(state)
+		if !ok {
+			return nil, invalid(actions.Violation{Field: "filter.states", Reason: actions.ReasonEnum, Message: "is not a state of an operation"})
+		}
+		filter.States = append(filter.States, s)
+	}
+	if t := req.GetFilter().GetCreatedAfter(); t != nil {
+		filter.CreatedAfter = t.AsTime()
+	}
+	if t := req.GetFilter().GetCreatedBefore(); t != nil {
+		filter.CreatedBefore = t.AsTime()
+	}
+	bound := filterMark(req.GetFilter())
+	before, err := pageStart(req.GetPageToken(), bound)
+	if err != nil {
+		return nil, err
+	}
+	ops, err := s.Ledger.List(ctx, p.Tenant, filter, before, size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp := &oncewardv1.ListOperationsResponse{}
+	if len(ops) > size {
+		ops = ops[:size]
+		resp.NextPageToken = pageToken(ops[size-1].ID, bound)
+	}
+	for _, op := range ops {
+		resp.Operations = append(resp.Operations, toOperation(op))
+	}
+	return resp, nil
+}
+
+func pageSize(asked int32) (int, error) {
+	switch {
+	case asked == 0:
+		return defaultPage, nil
+	case asked < 0 || asked > maxPage:
+		return 0, invalid(actions.Violation{Field: "page_size", Reason: actions.ReasonRange, Message: "wants 1 to 200, or nothing for 50"})
+	}
+	return int(asked), nil
+}
+
+// A page token is the id of the last item and a mark of the filter: it works
+// with the filter that it was made for only.
+func pageToken(id, mark string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(id + "/" + mark))
+}
+
+func pageStart(token, mark string) (string, error) {
+	if token == "" {
+		return "", nil
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(token)
+	id, of, ok := strings.Cut(string(decoded), "/")
+	if err != nil || !ok || checkID("page_token", id) != nil || of != mark {
+		return "", invalid(actions.Violation{Field: "page_token", Reason: actions.ReasonFormat, Message: "is not from a previous page with the same filter"})
+	}
+	return id, nil
+}
+
+func filterMark(filter *oncewardv1.OperationFilter) string {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(filter)
+	if err != nil {
+		return "unmarkable"
+	}
+	sum := sha256.Sum256(data)
+	return base64.RawURLEncoding.EncodeToString(sum[:8])
+}
+
+// WatchOperation sends the operation now and after each change.
+func (s *Server) WatchOperation(req *oncewardv1.WatchOperationRequest, stream grpc.ServerStreamingServer[oncewardv1.WatchOperationResponse]) error {
+	ctx := stream.Context()
+	p := principalOf(ctx)
+	if err := want(p, everyone()...); err != nil {
+		return err
+	}
+	if err := checkID("operation_id", req.GetOperationId()); err != nil {
+		return err
+	}
+	op, err := s.Ledger.Get(ctx, p.Tenant, req.GetOperationId())
+	if err != nil {
+		return err
+	}
+	news, done := s.waiters.subscribe(op)
+	defer done()
+	for {
+		if err := stream.Send(&oncewardv1.WatchOperationResponse{Operation: toOperation(op)}); err != nil {
+			return err
+		}
+		if op.State.Final() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.draining.Done():
+			return errGoingAway
+		case <-news.news:
+		}
+		if op, err = s.Ledger.Get(ctx, p.Tenant, op.ID); err != nil {
+			return err
+		}
+	}
+}
+
+var errGoingAway = refuse(codes.Unavailable, reasonGoingAway, "this server is going away; the operation goes on: watch it again")
+
+// CancelOperation gives up an operation that has not been sent.
+func (s *Server) CancelOperation(ctx context.Context, req *oncewardv1.CancelOperationRequest) (*oncewardv1.CancelOperationResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, policy.Agent); err != nil {
+		return nil, err
+	}
+	if err := checkID("operation_id", req.GetOperationId()); err != nil {
+		return nil, err
+	}
+	if v, ok := checkText("note", req.GetNote(), maxCancelNote); !ok {
+		return nil, invalid(v)
+	}
+	op, err := s.Ledger.Get(ctx, p.Tenant, req.GetOperationId())
+	if err != nil {
+		return nil, err
+	}
+	if op.State == ledger.Failed && op.LastEvent == ledger.Cancel {
+		return &oncewardv1.CancelOperationResponse{Operation: toOperation(op)}, nil
+	}
+	waitsForApproval := op.State == ledger.NeedsReview && op.Review.Open() && op.Review.Reason == ledger.ApprovalRequired
+	if op.State != ledger.Pending && !waitsForApproval {
+		return nil, refuse(codes.FailedPrecondition, reasonNotCancellable,
+			"operation %s is %s: what may have been sent cannot be cancelled", op.ID, op.State)
+	}
+	change := ledger.Change{
+		Operation: op, Event: ledger.Cancel, Actor: p.Actor, Detail: req.GetNote(), Effect: op.Effect,
+		Failure: &ledger.Failure{Code: "cancelled", Message: "Withdrawn by the requester before it was sent."},
+	}
+	if waitsForApproval {
+		change.Decision = &ledger.ReviewClosing{ReviewID: op.Review.ID, Decision: ledger.Cancelled, By: p.Actor, Note: req.GetNote()}
+	}
+	cancelled, err := s.Ledger.Apply(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	s.Changed(cancelled)
+	return &oncewardv1.CancelOperationResponse{Operation: toOperation(cancelled)}, nil
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/policy"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+// How long a request is held.
+const (
+	defaultWait = 10 * time.Second
+	maxWait     = time.Minute
+	// answerMargin is kept of the caller's deadline to answer in.
+	answerMargin = 50 * time.Millisecond
+	// claimTimeout bounds the claim, which does not end with the caller.
+	claimTimeout = 10 * time.Second
+)
+
+// RequestAction performs an action, or answers with what is known of it.
+func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, policy.Agent); err != nil {
+		return nil, err
+	}
+	a, err := s.admit(ctx, p, req)
+	if err != nil {
+		return nil, err
+	}
+	op, disposition, err := s.claim(ctx, a, req)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	op = s.waiters.await(waiting, op)
+	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
+		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
+	}
+	if op.State == ledger.NeedsReview {
+		// The row alone does not have the question.
+		if full, err := s.Ledger.Get(ctx, op.Tenant, op.ID); err == nil {
+			op = full
+		}
+	}
+	s.Log.Info("request answered", "tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType,
+		"run", req.GetRun().GetRunId(), "step", req.GetRun().GetStepId(), "caller_attempt", req.GetRun().GetAttempt(),
+		"retry_cause", req.GetRetryCause().String(), "disposition", disposition.String(), "state", op.State)
+	return &oncewardv1.RequestActionResponse{
+		Operation:   toOperation(op),
+		Replayed:    disposition == oncewardv1.Disposition_DISPOSITION_REPLAYED,
+		Disposition: disposition,
+		NextStep:    nextStep(op, time.Now()),
+	}, nil
+}
+
+// waitOf is how long to hold a request: as asked, but with time left to answer
+// before the caller's deadline.
+func waitOf(ctx context.Context, req *oncewardv1.RequestActionRequest) time.Duration {
+	wait := defaultWait
+	if req.GetWait() != nil {
+		wait = req.GetWait().AsDuration()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-answerMargin)
+	}
+	return max(wait, 0)
+}
+
+// claim opens the operation in the ledger, and dispatches it when this request
+// is the one that made it. Neither ends when the caller leaves.
+func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (ledger.Operation, oncewardv1.Disposition, error) {
+	release, err := s.Dispatcher.Reserve()
+	if err != nil {
+		return ledger.Operation{}, 0, err
+	}
+	dispatched := false
+	defer func() {
+		if !dispatched {
+			release()
+		}
+	}()
+	opening, prepared, err := s.opening(a, req)
+	if err != nil {
+		return ledger.Operation{}, 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return ledger.Operation{}, 0, err // left before anything was recorded
+	}
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	claimed := time.Now()
+	op, created, err := s.Ledger.Open(detached, opening)
+	switch {
+	case err != nil:
+		op, err = s.correct(detached, a, opening, err)
+		return op, oncewardv1.Disposition_DISPOSITION_EXECUTED, err
+	case created && op.State == ledger.Running:
+		dispatched = true
+		s.Dispatcher.Go(prepared, op, claimed, release)
+		return op, oncewardv1.Disposition_DISPOSITION_EXECUTED, nil
+	case created:
+		return op, oncewardv1.Disposition_DISPOSITION_ACCEPTED, nil
+	case op.State.Final():
+		return op, oncewardv1.Disposition_DISPOSITION_REPLAYED, nil
+	default:
+		return op, oncewardv1.Disposition_DISPOSITION_JOINED, nil
+	}
+}
+
+// opening builds what the ledger is asked to record. An allowed action comes
+// with its prepared attempt.
+func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (ledger.Opening, dispatch.Prepared, error) {
+	id, spec := dispatch.NewID(), a.action.Spec
+	sealed, err := s.Sealer.Seal(a.args.JSON(), a.principal.Tenant, id)
+	if err != nil {
+		return ledger.Opening{}, dispatch.Prepared{}, err
+	}
+	prepared, err := s.Dispatcher.Prepare(a.action, a.principal.Tenant, id, 0, a.args)
+	if err != nil {
+		s.Log.Warn("request cannot be rendered", "action_type", spec.Type, "error", err)
+		return ledger.Opening{}, dispatch.Prepared{}, refuse(codes.InvalidArgument, reasonInvalidArguments, "the arguments make no request to the provider; nothing was recorded or sent")
+	}
+	opening := ledger.Opening{
+		Operation: ledger.Operation{
+			Tenant: a.principal.Tenant, ID: id, Key: a.key.Text, KeySource: a.key.Source.String(),
+			ActionType: spec.Type, AdapterVersion: spec.Version, ContractVersion: spec.Contract.Version,
+			ArgsHash: a.hash, RequestHash: &prepared.RequestHash,
+			RequestedBy: a.principal.Actor, Run: fromRun(req.GetRun()),
+			IntentID: req.GetIntentId(), DistinctFrom: req.GetDistinctFromOperationId(),
+		},
+		Event: ledger.Claim, Sealed: sealed, Start: prepared.Start,
+		Window: spec.Window, ExpiredKeyReuse: spec.ExpiredKey == actions.Reuse,
+	}
+	if a.decision.Effect == policy.RequireApproval {
+		opening.Event = ledger.Escalate
+		opening.Review = &ledger.ReviewOpening{
+			ID: dispatch.NewID(), Reason: ledger.ApprovalRequired, ExpiresIn: spec.ApprovalTTL,
+			Detail: "Rule " + a.decision.Rule + ": " + a.decision.Reason + ".",
+		}
+	}
+	return opening, prepared, nil
+}
+
+// correct brings the request's arguments under the key of the failed operation
+// that it names, when that is why the ledger refused it. Any other error is
+// passed on.
+func (s *Server) correct(ctx context.Context, a *admission, opening ledger.Opening, cause error) (ledger.Operation, error) {
+	var reused *ledger.KeyReusedError
+	if a.corrects == nil || !errors.As(cause, &reused) || reused.Existing.ID != a.corrects.ID {
+		return ledger.Operation{}, cause
+	}
+	existing := reused.Existing
+	if err := correctable(existing, a); err != nil {
+		return ledger.Operation{}, err
+	}
+	// Stored arguments are bound to the operation that they are for.
+	sealed, err := s.Sealer.Seal(a.args.JSON(), existing.Tenant, existing.ID)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	opening.Sealed = sealed
+	op, err := s.Ledger.Correct(ctx, existing, opening)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	s.Dispatcher.Hasten(op)
+	return op, nil
+}
+
+// correctable refuses a correction of an operation that must keep its
+// arguments.
+func correctable(existing ledger.Operation, a *admission) error {
+	switch {
+	case existing.State != ledger.Failed || existing.Effect != ledger.EffectNotApplied:
+		return refuse(codes.FailedPrecondition, reasonNotCorrectable,
+			"operation %s is %s with effect %s; only one that failed with effect not_applied can be corrected", existing.ID, existing.State, existing.Effect)
+	case a.decision.Effect == policy.RequireApproval:
+		return refuse(codes.FailedPrecondition, reasonNotCorrectable,
+			"%s wants a reviewer's yes, which is for the arguments that were shown: request the corrected action under a new key", existing.ActionType)
+	default:
+		return nil
+	}
+}

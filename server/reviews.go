@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/policy"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+// ListReviews returns the open reviews, oldest first, with what reviewers must
+// see.
+func (s *Server) ListReviews(ctx context.Context, req *oncewardv1.ListReviewsRequest) (*oncewardv1.ListReviewsResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, policy.Reviewer, policy.Auditor, policy.Admin); err != nil {
+		return nil, err
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	after, err := pageStart(req.GetPageToken(), "reviews")
+	if err != nil {
+		return nil, err
+	}
+	open, err := s.Ledger.OpenReviews(ctx, p.Tenant, after, size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp := &oncewardv1.ListReviewsResponse{}
+	if len(open) > size {
+		open = open[:size]
+		resp.NextPageToken = pageToken(open[size-1].ReviewID, "reviews")
+	}
+	for _, review := range open {
+		op, err := s.Ledger.Get(ctx, p.Tenant, review.OperationID)
+		if err != nil {
+			return nil, err
+		}
+		item := &oncewardv1.ReviewItem{Operation: toOperation(op)}
+		args, err := s.Dispatcher.StoredArguments(ctx, op)
+		switch {
+		case err == nil:
+			item.ArgumentsJson = string(args.JSON())
+		case !errors.Is(err, ledger.ErrNotFound):
+			return nil, err
+		}
+		resp.Reviews = append(resp.Reviews, item)
+	}
+	return resp, nil
+}
+
+// ResolveReview decides a review. The first decision wins; the same one again
+// is harmless.
+func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
+	p := principalOf(ctx)
+	if err := want(p, policy.Reviewer); err != nil {
+		return nil, err
+	}
+	decision, err := readDecision(req)
+	if err != nil {
+		return nil, err
+	}
+	review, operationID, err := s.Ledger.Review(ctx, p.Tenant, req.GetReviewId())
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, refuse(codes.NotFound, reasonReviewNotFound, "no such review")
+	}
+	if err != nil {
+		return nil, err
+	}
+	op, err := s.Ledger.Get(ctx, p.Tenant, operationID)
+	if err != nil {
+		return nil, err
+	}
+	if may := policy.MayDecide(p, op.RequestedBy); may.Effect != policy.Allow {
+		return nil, refuse(codes.PermissionDenied, reasonRequesterCannot, "%s", may.Reason)
+	}
+	if !review.Open() {
+		return s.decided(review, op, decision)
+	}
+	if err := applicable(review, op, decision); err != nil {
+		return nil, err
+	}
+	moved, err := s.Ledger.Apply(ctx, decisionChange(p, op, review, decision, req))
+	if errors.Is(err, ledger.ErrFenced) {
+		// Somebody was faster. The operation tells who.
+		if review, _, err = s.Ledger.Review(ctx, p.Tenant, req.GetReviewId()); err != nil {
+			return nil, err
+		}
+		if op, err = s.Ledger.Get(ctx, p.Tenant, operationID); err != nil {
+			return nil, err
+		}
+		if !review.Open() {
+			return s.decided(review, op, decision)
+		}
+		return nil, ledger.ErrFenced
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Changed(moved)
+	if moved.State == ledger.Pending {
+		s.Dispatcher.Hasten(moved)
+	}
+	return &oncewardv1.ResolveReviewResponse{Operation: toOperation(moved)}, nil
+}
+
+// decided answers a decision on a review that was decided before.
+func (s *Server) decided(review ledger.Review, op ledger.Operation, decision ledger.Decision) (*oncewardv1.ResolveReviewResponse, error) {
+	if review.Decision == decision {
+		return &oncewardv1.ResolveReviewResponse{Operation: toOperation(op)}, nil
+	}
+	r := refuse(codes.FailedPrecondition, reasonReviewDecided, "%s decided before: %s; the operation is %s", review.DecidedBy, review.Decision, op.State)
+	r.metadata = map[string]string{"decision": string(review.Decision), "decided_by": review.DecidedBy, "state": string(op.State)}
+	return nil, r
+}
+
+// readDecision checks the form of a decision.
+func readDecision(req *oncewardv1.ResolveReviewRequest) (ledger.Decision, error) {
+	if err := checkID("review_id", req.GetReviewId()); err != nil {
+		return "", err
+	}
+	if v, ok := checkText("note", req.GetNote(), maxNote); !ok {
+		return "", invalid(v)
+	}
+	needsNote := func(d ledger.Decision) (ledger.Decision, error) {
+		if req.GetNote() == "" {
+			return "", invalid(actions.Violation{Field: "note", Reason: actions.ReasonRequired, Message: "say how it was established"})
+		}
+		return d, nil
+	}
+	switch d := req.GetDecision().(type) {
+	case *oncewardv1.ResolveReviewRequest_Approve:
+		return ledger.Approved, nil
+	case *oncewardv1.ResolveReviewRequest_Reject:
+		return ledger.Rejected, nil
+	case *oncewardv1.ResolveReviewRequest_Confirm:
+		if v, ok := checkText("confirm.provider_reference", d.Confirm.GetProviderReference(), maxContextText); !ok {
+			return "", invalid(v)
+		}
+		if d.Confirm.GetProviderReference() == "" {
+			return "", invalid(actions.Violation{Field: "confirm.provider_reference", Reason: actions.ReasonRequired, Message: "a success needs the provider's id of the effect"})
+		}
+		if receipt := d.Confirm.GetReceiptJson(); receipt != "" && !isObject(receipt) {
+			return "", invalid(actions.Violation{Field: "confirm.receipt_json", Reason: actions.ReasonSyntax, Message: "is not a JSON object of at most 64 KiB"})
+		}
+		return needsNote(ledger.Confirmed)
+	case *oncewardv1.ResolveReviewRequest_NotApplied:
+		switch d.NotApplied.GetThen() {
+		case oncewardv1.NotAppliedThen_NOT_APPLIED_THEN_RETRY:
+			return needsNote(ledger.NotAppliedRetry)
+		case oncewardv1.NotAppliedThen_NOT_APPLIED_THEN_CLOSE:
+			return needsNote(ledger.NotAppliedClose)
+		case oncewardv1.NotAppliedThen_NOT_APPLIED_THEN_UNSPECIFIED:
+		}
+		return "", invalid(actions.Violation{Field: "not_applied.then", Reason: actions.ReasonRequired, Message: "say NOT_APPLIED_THEN_RETRY or NOT_APPLIED_THEN_CLOSE"})
+	default:
+		return "", invalid(actions.Violation{Field: "decision", Reason: actions.ReasonRequired, Message: "say approve, reject, confirm or not_applied"})
+	}
+}
+
+func isObject(text string) bool {
+	var object map[string]json.RawMessage
+	return len(text) <= ledger.MaxReceiptBytes && json.Unmarshal([]byte(text), &object) == nil && object != nil
+}
+
+// applicable refuses decisions that do not answer the question.
+func applicable(review ledger.Review, op ledger.Operation, decision ledger.Decision) error {
+	approval := decision == ledger.Approved || decision == ledger.Rejected
+	if approval != (review.Reason == ledger.ApprovalRequired) {
+		return refuse(codes.FailedPrecondition, reasonNotApplicable, "a review of reason %s cannot be answered with %s", review.Reason, decision)
+	}
+	if op.State != ledger.NeedsReview {
+		return refuse(codes.FailedPrecondition, reasonNotApplicable, "operation %s is %s and does not wait for a decision", op.ID, op.State)
+	}
+	return nil
+}
+
+// decisionChange is the move that a decision makes.
+func decisionChange(p policy.Principal, op ledger.Operation, review ledger.Review, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) ledger.Change {
+	change := ledger.Change{
+		Operation: op, Actor: p.Actor, Detail: string(decision) + ": " + req.GetNote(), ResetResolves: true,
+		Decision: &ledger.ReviewClosing{ReviewID: review.ID, Decision: decision, By: p.Actor, Note: req.GetNote()},
+	}
+	switch decision {
+	case ledger.Approved:
+		change.Event, change.Effect = ledger.Approve, op.Effect
+	case ledger.Rejected:
+		change.Event, change.Effect = ledger.Reject, op.Effect
+		change.Failure = &ledger.Failure{Code: "rejected_by_reviewer", Message: "A reviewer did not allow the action; nothing was sent."}
+	case ledger.Confirmed:
+		change.Event, change.Effect = ledger.Confirm, ledger.EffectApplied
+		change.ProviderReference, change.Receipt = req.GetConfirm().GetProviderReference(), []byte(req.GetConfirm().GetReceiptJson())
+	case ledger.NotAppliedRetry:
+		change.Event, change.Effect, change.Reason = ledger.Release, ledger.EffectNotApplied, "released_by_reviewer"
+	default: // NotAppliedClose; the other decisions are no reviewer's
+		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
+		change.Failure = &ledger.Failure{Code: "not_applied", Message: "A reviewer established that the action did not happen."}
+	}
+	return change
+}

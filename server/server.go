@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+// Ledger is what the server needs of the store. The errors are those of the
+// ledger package.
+type Ledger interface {
+	Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error)
+	Correct(ctx context.Context, existing ledger.Operation, o ledger.Opening) (ledger.Operation, error)
+	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
+	Get(ctx context.Context, tenant, id string) (ledger.Operation, error)
+	GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error)
+	List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error)
+	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
+	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
+	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
+}
+
+// Dispatcher is what the server needs of dispatch.
+type Dispatcher interface {
+	Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (dispatch.Prepared, error)
+	Reserve() (release func(), err error)
+	Go(p dispatch.Prepared, op ledger.Operation, claimed time.Time, release func())
+	Hasten(op ledger.Operation)
+	StoredArguments(ctx context.Context, op ledger.Operation) (actions.Arguments, error)
+}
+
+var _ Dispatcher = (*dispatch.Dispatcher)(nil)
+
+// Sealer encrypts arguments for the ledger.
+type Sealer interface {
+	Seal(plain []byte, tenant, operationID string) ([]byte, error)
+}
+
+// Options configure a Server. All but Credentials are required.
+type Options struct {
+	Ledger        Ledger
+	Dispatcher    Dispatcher
+	Registry      *actions.Registry
+	Sealer        Sealer
+	Authenticator Authenticator
+	Log           *slog.Logger
+	// Credentials are the transport's; nil is plain text, for loopback only.
+	Credentials credentials.TransportCredentials
+}
+
+// Server is Onceward's gRPC service. It is safe for concurrent use.
+type Server struct {
+	Options
+	oncewardv1.UnimplementedActionServiceServer
+	oncewardv1.UnimplementedCatalogServiceServer
+	oncewardv1.UnimplementedReviewServiceServer
+	waiters  *waiters
+	health   *health.Server
+	draining context.Context // ends when the server is going away
+	drain    context.CancelFunc
+}
+
+// New makes a server.
+func New(o Options) *Server {
+	draining, drain := context.WithCancel(context.Background())
+	return &Server{
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), health: health.NewServer(),
+		draining: draining, drain: drain,
+	}
+}
+
+// Changed tells the callers that wait for an operation of its new state. It
+// does not block.
+func (s *Server) Changed(op ledger.Operation) { s.waiters.publish(op) }
+
+// Run wakes callers that wait for operations of other replicas, until ctx ends.
+func (s *Server) Run(ctx context.Context) { s.waiters.run(ctx) }
+
+// Drain tells health checks that this server is going away, and answers the
+// calls that wait: their operations go on.
+func (s *Server) Drain() {
+	s.health.Shutdown()
+	s.drain()
+}
+
+// Limits of the transport. A message holds at most the largest arguments, in
+// their most wasteful form, and some context.
+const (
+	maxMessageBytes      = 1 << 20
+	maxHeaderBytes       = 16 << 10
+	maxConcurrentStreams = 1000
+	connectionTimeout    = 20 * time.Second
+)
+
+// GRPC makes the gRPC server with all services, health and reflection.
+func (s *Server) GRPC() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.stream),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.ConnectionTimeout(connectionTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}
+	if s.Credentials != nil {
+		options = append(options, grpc.Creds(s.Credentials))
+	}
+	g := grpc.NewServer(options...)
+	oncewardv1.RegisterActionServiceServer(g, s)
+	oncewardv1.RegisterCatalogServiceServer(g, s)
+	oncewardv1.RegisterReviewServiceServer(g, s)
+	healthpb.RegisterHealthServer(g, s.health)
+	for name := range g.GetServiceInfo() {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	reflection.Register(g)
+	return g
+}

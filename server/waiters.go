@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// pollInterval is how often a replica asks the ledger about the operations
+// that its callers wait for and another replica works on. It is one statement
+// for all of them.
+const pollInterval = 50 * time.Millisecond
+
+// waiters wakes callers when their operation changes: at once when this
+// process changes it, by the shared poll when another one does.
+type waiters struct {
+	poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error)
+	log  *slog.Logger
+
+	mu   sync.Mutex
+	byID map[string]map[*waiter]struct{} // operation id
+	wake chan struct{}                   // the first waiter has come
+}
+
+// waiter is one caller's wait for news of one operation.
+type waiter struct {
+	tenant string
+	known  int64                 // revision
+	news   chan ledger.Operation // holds the newest only
+}
+
+func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
+	return &waiters{poll: poll, log: log, byID: map[string]map[*waiter]struct{}{}, wake: make(chan struct{}, 1)}
+}
+
+// subscribe registers a wait for news after op. The caller must call the
+// returned function.
+func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
+	wt := &waiter{tenant: op.Tenant, known: op.Revision, news: make(chan ledger.Operation, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byID[op.ID] == nil {
+		w.byID[op.ID] = map[*waiter]struct{}{}
+	}
+	w.byID[op.ID][wt] = struct{}{}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return wt, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.byID[op.ID], wt)
+		if len(w.byID[op.ID]) == 0 {
+			delete(w.byID, op.ID)
+		}
+	}
+}
+
+// publish tells the callers that wait for op. It does not block.
+func (w *waiters) publish(op ledger.Operation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for wt := range w.byID[op.ID] {
+		if wt.tenant != op.Tenant || op.Revision <= wt.known {
+			continue
+		}
+		wt.known = op.Revision
+		select {
+		case <-wt.news: // an older one that was not read
+		default:
+		}
+		wt.news <- op
+	}
+}
+
+// run polls while there are waiters, until ctx ends.
+func (w *waiters) run(ctx context.Context) {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		waited := w.waited()
+		if len(waited) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.wake:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if waited = w.waited(); len(waited) == 0 {
+			continue
+		}
+		changed, err := w.poll(ctx, waited)
+		if err != nil && ctx.Err() == nil {
+			w.log.Warn("callers wait without news: the ledger does not answer", "error", err)
+		}
+		for _, op := range changed {
+			w.publish(op)
+		}
+	}
+}
+
+// waited lists what callers wait for, each operation once, from the oldest
+// revision that one of them knows.
+func (w *waiters) waited() []ledger.Waited {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]ledger.Waited, 0, len(w.byID))
+	for id, set := range w.byID {
+		entry := ledger.Waited{ID: id, Revision: -1}
+		for wt := range set {
+			entry.Tenant = wt.tenant
+			if entry.Revision < 0 || wt.known < entry.Revision {
+				entry.Revision = wt.known
+			}
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
+// await returns the operation when it is settled, or as it is when ctx ends.
+func (w *waiters) await(ctx context.Context, op ledger.Operation) ledger.Operation {
+	if settled(op) {
+		return op
+	}
+	wt, done := w.subscribe(op)
+	defer done()
+	for {
+		select {
+		case op = <-wt.news:
+			if settled(op) {
+				return op
+			}
+		case <-ctx.Done():
+			return op
+		}
+	}
+}
+
+// settled reports whether waiting longer is no use: the operation is finished,
+// or a person must decide.
+func settled(op ledger.Operation) bool {
+	return op.State.Final() || op.State == ledger.NeedsReview
+}
