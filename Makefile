@@ -1,0 +1,133 @@
+# The one entry to building, testing and checking Onceward. `make help` lists it.
+#
+# It needs Go and nothing else: the tools are built from the pinned versions in
+# tools/*/go.mod, and the tests find or start a Postgres themselves.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+TOOLS    := $(BIN)/tools
+ONCEWARD := $(BIN)/onceward
+
+BUF         := $(TOOLS)/buf
+GOLANGCI    := $(TOOLS)/golangci-lint
+GRPCURL     := $(TOOLS)/grpcurl
+GOVULNCHECK := $(TOOLS)/govulncheck
+PROTO_IMAGE := proto/onceward.binpb
+
+# What a caller may set.
+RUN_FLAGS  ?=#      more flags for `onceward dev`
+TEST_FLAGS ?=#      more flags for `go test`, as in TEST_FLAGS=-v
+TEST_PKGS  ?= ./...
+COUNT      ?= 3#    rounds of test-crash
+FUZZTIME   ?= 30s#  time for each fuzz target
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: build ## Build and start everything on this machine: onceward dev
+	exec $(ONCEWARD) dev $(RUN_FLAGS)
+
+.PHONY: demo
+demo: build ## Show the double charge with and without Onceward
+	exec $(ONCEWARD) demo
+
+.PHONY: build
+build: ## Build bin/onceward
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(ONCEWARD) ./cmd/onceward
+
+##@ Test
+
+.PHONY: test
+test: ## Run every test
+	$(GO) test -timeout=15m $(TEST_FLAGS) $(TEST_PKGS)
+
+.PHONY: test-race
+test-race: ## Run every test under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout=30m $(TEST_FLAGS) $(TEST_PKGS)
+
+.PHONY: test-crash
+test-crash: ## Run only the tests that kill processes, COUNT times each
+	$(GO) test -run='Crash|Kill' -count=$(COUNT) -timeout=30m $(TEST_FLAGS) $(TEST_PKGS)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target in turn for FUZZTIME
+	GO='$(GO)' FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+.PHONY: smoke
+smoke: ## Do what the README says in a fresh clone of HEAD: build, start, call, stop
+	scripts/smoke.sh
+
+##@ Check
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Lint all Go code
+	$(GOLANGCI) run $(TEST_PKGS)
+
+.PHONY: generate
+generate: $(BUF) ## Regenerate all generated files
+	$(BUF) generate
+	$(GO) generate ./...
+
+.PHONY: verify
+verify: $(BUF) ## Fail if generated files, protos, modules, format or vet are not in order
+	GO='$(GO)' BUF='$(BUF)' PROTO_IMAGE='$(PROTO_IMAGE)' scripts/verify.sh
+
+# The image is what `buf breaking` compares with, and verify wants it to hold
+# every message and method, so that nothing stays unprotected. Refresh it in the
+# commit that adds to the protos. A change that breaks callers is refused;
+# BREAKING=yes is right only while nobody can have built on what is removed, and
+# the commit message should say why.
+.PHONY: proto-image
+proto-image: $(BUF) ## Refresh the committed image of the protos (refuses breaking changes)
+ifneq ($(BREAKING),yes)
+	$(BUF) breaking --against $(PROTO_IMAGE)
+endif
+	$(BUF) build --exclude-source-info -o $(PROTO_IMAGE)
+
+# A report, not a gate: a finding in the standard library may want a Go release
+# that is not here yet. Exit code 3 means that it found something; any other
+# failure is a failure. The database comes as a Go module, so that a module
+# proxy is all it needs.
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## Report known vulnerabilities that the code can reach
+	dir=$$($(GO) mod download -json golang.org/x/vulndb@latest | sed -n 's/^.*"Dir": "\(.*\)".*$$/\1/p'); \
+	rm -rf $(BIN)/vulndb; \
+	$(TOOLS)/indexdb -out $(BIN)/vulndb -vulns "$$dir/data/osv"
+	$(GOVULNCHECK) -db file://$(BIN)/vulndb ./... || test $$? -eq 3
+
+.PHONY: clean
+clean: ## Remove bin and cached test results; data folders of onceward dev stay
+	rm -rf $(BIN)
+	$(GO) clean -testcache
+
+# Tools: one module each, so that their dependencies never meet ours. A binary is
+# built again when its module or the Go version changes.
+$(BUF): tools/buf/go.mod tools/buf/go.sum $(TOOLS)/go-version
+$(GOLANGCI): tools/golangci/go.mod tools/golangci/go.sum $(TOOLS)/go-version
+$(GRPCURL): tools/grpcurl/go.mod tools/grpcurl/go.sum $(TOOLS)/go-version
+$(GOVULNCHECK): tools/vuln/go.mod tools/vuln/go.sum $(TOOLS)/go-version
+
+$(BUF) $(GOLANGCI) $(GRPCURL) $(GOVULNCHECK):
+	@echo 'building $(@F) from $(<D) (once; minutes at most)'
+	cd $(<D) && $(GO) build -buildvcs=false -o $(TOOLS)/ tool
+	@touch $@
+
+.PHONY: grpcurl
+grpcurl: $(GRPCURL) ## Build bin/tools/grpcurl
+
+.PHONY: FORCE
+$(TOOLS)/go-version: FORCE
+	@mkdir -p $(@D)
+	@version="$$($(GO) version)"; [ "$$version" = "$$(cat $@ 2>/dev/null)" ] || echo "$$version" > $@

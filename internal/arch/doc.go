@@ -1,0 +1,9 @@
+// Package arch holds the rules of the house that no compiler holds: which
+// package may import which, what a package may be called, where it says what it
+// is, and that nothing runs by being imported.
+//
+// It has tests only. They read source files, need nothing that is built, and
+// must never import another package of this module. The rules are one table in
+// rules_test.go, each with its reason; whoever changes the layout of DESIGN.md
+// §15 changes the table with it.
+package arch

@@ -1,0 +1,177 @@
+package arch
+
+// Patterns name packages of this module by their path inside it ("ledger"), the
+// standard library's and other modules' by their import path ("net/http").
+// "x/..." is x and everything below it. Two words stand for many.
+const (
+	stdlib = "<stdlib>" // the standard library
+	others = "<others>" // other people's modules
+)
+
+// mustExist are the packages that the rules are about. Rules about a package
+// that is gone or renamed would pass for ever.
+var mustExist = []string{
+	"actions",
+	"cmd/onceward",
+	"dispatch",
+	"fakeprovider",
+	"internal/pgtest",
+	"internal/privatepg",
+	"ledger",
+	"ledger/postgres",
+	"migrations",
+	"policy",
+	"proto/onceward/v1",
+	"reconciler",
+	"server",
+}
+
+// inputOutput is what a package without I/O does not import.
+var inputOutput = []string{
+	"database/sql/...",
+	"io/fs",
+	"log/...",
+	"net/...",
+	"os/...",
+	"syscall/...",
+	"github.com/jackc/...",
+	"google.golang.org/grpc/...",
+}
+
+// arrows says what packages may import. Never also counts for what is reached
+// through other packages of this module; may is about direct imports, and nil
+// leaves them open.
+var arrows = []struct {
+	from  []string
+	may   []string
+	never []string
+	why   string
+}{
+	{
+		from: []string{"actions"},
+		may: []string{
+			stdlib,
+			"github.com/go-json-experiment/json/...",
+			"github.com/santhosh-tekuri/jsonschema/...",
+			"golang.org/x/text/...",
+		},
+		never: inputOutput,
+		why:   "everybody imports it, adapter authors too: it says what may be done and does nothing",
+	},
+	{
+		from: []string{"actions/..."},
+		never: []string{
+			"ledger/...", "server/...", "reconciler/...", "dispatch/...", "policy/...", "migrations/...",
+			"google.golang.org/grpc/...",
+		},
+		why: "an adapter performs; whether and when, and what is remembered, is decided elsewhere",
+	},
+	{
+		from:  []string{"actions/..."},
+		never: []string{"github.com/jackc/pgx/..."},
+		why:   "an adapter that could open the ledger's database could write past the state machine",
+	},
+	{
+		from:  []string{"ledger"},
+		may:   []string{stdlib, "github.com/google/uuid"},
+		never: inputOutput,
+		why:   "the state machine is a table and a pure function; stores and servers test themselves against it",
+	},
+	{
+		from: []string{"ledger/..."},
+		never: []string{
+			"actions/...", "server/...", "reconciler/...", "dispatch/...", "policy/...", "proto/...",
+			"google.golang.org/grpc/...",
+		},
+		why: "the ledger remembers what it is told; it knows neither providers nor callers",
+	},
+	{
+		from: []string{"policy/..."},
+		never: append([]string{
+			"ledger/postgres/...", "server/...", "reconciler/...", "dispatch/...", "proto/...",
+		}, inputOutput...),
+		why: "a decision that reads a clock, a file or a database cannot be replayed or previewed",
+	},
+	{
+		from: []string{"dispatch/..."},
+		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger"},
+		never: []string{
+			"net/http/...", "github.com/jackc/...", "google.golang.org/grpc/...",
+		},
+		why: "the one caller of Adapter.Execute knows adapters and outcomes, not callers, stores or wires",
+	},
+	{
+		from: []string{"reconciler/..."},
+		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "policy"},
+		never: []string{
+			"server/...", "github.com/jackc/...", "google.golang.org/grpc/...",
+		},
+		why: "repairing must work without anybody asking, and through the same guarded store",
+	},
+	{
+		from: []string{"server/..."},
+		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "policy", "internal/..."},
+		never: []string{
+			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/privatepg/...", "internal/pgtest/...",
+		},
+		why: "the server decides over small interfaces that it declares; cmd wires stores and adapters",
+	},
+	{
+		from: []string{"migrations/..."},
+		may:  []string{stdlib, others},
+		why:  "each version of the program runs on the schema before and after: migrations do not follow the code",
+	},
+	{
+		from: []string{"proto/..."},
+		may:  []string{stdlib, others, "proto/..."},
+		why:  "the contract stands alone, so that clients import it and nothing else",
+	},
+	{
+		from: []string{"fakeprovider/..."},
+		may:  []string{stdlib, others, "fakeprovider/..."},
+		why:  "a witness that shared code with us would share our mistakes",
+	},
+	{
+		from: []string{"internal/arch"},
+		may:  []string{stdlib},
+		why:  "the judge depends on nobody it judges",
+	},
+}
+
+// gates says who alone may import a package directly.
+var gates = []struct {
+	to   []string
+	from []string
+	why  string
+}{
+	{
+		to:   []string{"google.golang.org/grpc/...", "google.golang.org/genproto/..."},
+		from: []string{"server/...", "cmd/...", "client/...", "proto/..."},
+		why:  "domain code speaks typed errors; one file of the server makes statuses of them",
+	},
+	{
+		to:   []string{"internal/privatepg/..."},
+		from: []string{"internal/privatepg/...", "internal/pgtest/...", "cmd/..."},
+		why:  "only what starts a process for a person or a test may start a database",
+	},
+	{
+		to:   []string{"internal/pgtest/...", "testing/..."},
+		from: []string{"internal/pgtest/...", "actions/actionstest/...", "ledger/ledgertest/..."},
+		why:  "what tests need has no place in the program",
+	},
+	{
+		to:   []string{"cmd/..."},
+		from: []string{"cmd/..."},
+		why:  "cmd wires; what others need belongs in a package of its own",
+	},
+	{
+		to:   []string{"ledger/postgres/..."},
+		from: []string{"ledger/postgres/...", "cmd/..."},
+		why:  "everybody else uses the ledger through an interface",
+	},
+}
+
+// meaningless are package names that say nothing about what is inside.
+var meaningless = []string{
+	"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "util", "utils",
+}
