@@ -97,7 +97,6 @@ func (d *Dispatcher) Close(ctx context.Context) {
 		d.Log.Warn("giving up on attempts under way; they end as unknown when their leases run out")
 	}
 	d.cancel()
-	<-done
 }
 
 // Prepared is an attempt that could be claimed.

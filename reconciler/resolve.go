@@ -52,6 +52,9 @@ func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
 		return nil
 	case errors.Is(err, dispatch.ErrRequestChanged):
 		return r.escalate(ctx, op, ledger.Inconclusive, "The same request cannot be made again: the adapter or its contract changed since the first attempt. Nothing more was sent.")
+	case errors.Is(err, ledger.ErrFenced):
+		// Overtaken, or the horizon passed meanwhile: the row says which.
+		return r.postpone(ctx, op, ledger.Postponement{Reason: op.Reason}, nil)
 	case errors.Is(err, dispatch.ErrBusy):
 		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, err)
 	default:

@@ -24,6 +24,7 @@ func toOperation(op ledger.Operation) *oncewardv1.Operation {
 		RequestedBy: op.RequestedBy, Run: toRun(op.Run),
 		IntentId: op.IntentID, DistinctFromOperationId: op.DistinctFrom,
 		CreatedAt: toTime(op.CreatedAt), UpdatedAt: toTime(op.UpdatedAt),
+		ProviderReference: op.ProviderReference, Reason: op.Reason,
 		NextAttemptAt: toTime(op.NextAttemptAt), WindowEndsAt: toTime(op.WindowEndsAt),
 	}
 	if op.State == ledger.Succeeded {

@@ -53,31 +53,18 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 // previewExisting completes a preview with the operation that holds the key, if
 // there is one, or refuses it as the request would be.
 func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewardv1.PreviewActionResponse) error {
-	existing, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
-	if errors.Is(err, ledger.ErrNotFound) {
+	existing, err := s.existing(ctx, a)
+	var reused *ledger.KeyReusedError
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
 		return nil
-	}
-	if err != nil {
+	case errors.As(err, &reused) && a.corrects != nil && a.corrects.ID == reused.Existing.ID:
+		resp.Existing, resp.Explanation = toOperation(reused.Existing), "It would be sent: the failed operation would be corrected."
+		return correctable(reused.Existing, a)
+	case err != nil:
 		return err
 	}
 	resp.Existing = toOperation(existing)
-	if expired := existing.State.Final() && existing.WindowEndsAt.Before(time.Now()); expired {
-		if a.action.Spec.ExpiredKey == actions.Reject {
-			return ledger.ErrKeyExpired
-		}
-		resp.Existing = nil
-		return nil
-	}
-	if existing.ActionType != a.action.Spec.Type || existing.ArgsHash != a.hash {
-		if a.corrects == nil || a.corrects.ID != existing.ID {
-			return &ledger.KeyReusedError{Existing: existing}
-		}
-		if err := correctable(existing, a); err != nil {
-			return err
-		}
-		resp.Explanation = "It would be sent: the failed operation would be corrected."
-		return nil
-	}
 	resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_JOIN, "It would join the operation that holds its key, which is not finished."
 	if existing.State.Final() {
 		resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REPLAY, "It would be answered from the operation that holds its key; nothing would be sent."

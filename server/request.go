@@ -80,7 +80,12 @@ func waitOf(ctx context.Context, req *oncewardv1.RequestActionRequest) time.Dura
 func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (ledger.Operation, oncewardv1.Disposition, error) {
 	release, err := s.Dispatcher.Reserve()
 	if err != nil {
-		return ledger.Operation{}, 0, err
+		// No place for a new attempt; a duplicate needs none.
+		op, none := s.existing(ctx, a)
+		if errors.Is(none, ledger.ErrNotFound) {
+			return ledger.Operation{}, 0, err
+		}
+		return op, duplicate(op), none
 	}
 	dispatched := false
 	defer func() {
@@ -109,10 +114,36 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 		return op, oncewardv1.Disposition_DISPOSITION_EXECUTED, nil
 	case created:
 		return op, oncewardv1.Disposition_DISPOSITION_ACCEPTED, nil
-	case op.State.Final():
-		return op, oncewardv1.Disposition_DISPOSITION_REPLAYED, nil
 	default:
-		return op, oncewardv1.Disposition_DISPOSITION_JOINED, nil
+		return op, duplicate(op), nil
+	}
+}
+
+// duplicate is what is done with a request whose operation existed before.
+func duplicate(op ledger.Operation) oncewardv1.Disposition {
+	if op.State.Final() {
+		return oncewardv1.Disposition_DISPOSITION_REPLAYED
+	}
+	return oncewardv1.Disposition_DISPOSITION_JOINED
+}
+
+// existing reads the operation that holds the key of a request, and refuses the
+// request as the ledger would. ledger.ErrNotFound means that the key is free.
+// It decides nothing that a claim does not decide again.
+func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, error) {
+	op, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	switch {
+	case err != nil:
+		return ledger.Operation{}, err
+	case op.State.Final() && op.WindowEndsAt.Before(time.Now()):
+		if a.action.Spec.ExpiredKey == actions.Reject {
+			return ledger.Operation{}, ledger.ErrKeyExpired
+		}
+		return ledger.Operation{}, ledger.ErrNotFound
+	case op.ActionType != a.action.Spec.Type || op.ArgsHash != a.hash:
+		return ledger.Operation{}, &ledger.KeyReusedError{Existing: op}
+	default:
+		return op, nil
 	}
 }
 

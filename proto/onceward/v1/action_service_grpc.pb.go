@@ -47,6 +47,10 @@ const (
 //	                     KEY_EXPIRED, NOT_CORRECTABLE, NOT_CANCELLABLE
 //	RESOURCE_EXHAUSTED   OVERLOADED (with RetryInfo)
 //	UNAVAILABLE          LEDGER_UNAVAILABLE: nothing was sent
+//	                     GOING_AWAY: the server stops; watch again elsewhere
+//	ABORTED              CONCURRENT_CHANGE: somebody changed the operation at the same moment (with RetryInfo)
+//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
+//	INTERNAL             INTERNAL: a fault of Onceward's own
 //
 // An outcome that is unknown is no error: the answer is OK with state UNKNOWN.
 type ActionServiceClient interface {
@@ -168,6 +172,10 @@ func (c *actionServiceClient) CancelOperation(ctx context.Context, in *CancelOpe
 //	                     KEY_EXPIRED, NOT_CORRECTABLE, NOT_CANCELLABLE
 //	RESOURCE_EXHAUSTED   OVERLOADED (with RetryInfo)
 //	UNAVAILABLE          LEDGER_UNAVAILABLE: nothing was sent
+//	                     GOING_AWAY: the server stops; watch again elsewhere
+//	ABORTED              CONCURRENT_CHANGE: somebody changed the operation at the same moment (with RetryInfo)
+//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
+//	INTERNAL             INTERNAL: a fault of Onceward's own
 //
 // An outcome that is unknown is no error: the answer is OK with state UNKNOWN.
 type ActionServiceServer interface {

@@ -447,9 +447,12 @@ type Operation struct {
 	// Why there is no receipt: set when state is FAILED, and for PENDING and
 	// UNKNOWN the reason of the last attempt.
 	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Provider calls made so far, oldest first. ListOperations leaves it empty.
+	// Provider calls made so far, oldest first. GetOperation, WatchOperation and
+	// ListReviews fill it; the other calls leave it empty.
 	Attempts []*Attempt `protobuf:"bytes,11,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	// The decision that waits for a person; set when state is NEEDS_REVIEW.
+	// The decision that waits for a person when state is NEEDS_REVIEW, else the
+	// last one that was made. The calls that fill attempts fill it always, the
+	// others when it is open.
 	Review *Review `protobuf:"bytes,12,opt,name=review,proto3" json:"review,omitempty"`
 	// Set when a second, different receipt turned up for an operation that had
 	// one already: the target may hold two effects, and a person must look.
@@ -469,7 +472,13 @@ type Operation struct {
 	// When the next attempt or look-up is due; unset when nothing is planned.
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
 	// Until when the finished operation answers for its key.
-	WindowEndsAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=window_ends_at,json=windowEndsAt,proto3" json:"window_ends_at,omitempty"`
+	WindowEndsAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=window_ends_at,json=windowEndsAt,proto3" json:"window_ends_at,omitempty"`
+	// The provider's id of the effect, as soon as an answer gave one; the outcome
+	// may still be open.
+	ProviderReference string `protobuf:"bytes,22,opt,name=provider_reference,json=providerReference,proto3" json:"provider_reference,omitempty"`
+	// Why the outcome is open, while state is UNKNOWN or PENDING: "ambiguous",
+	// "lease_expired", "awaiting_provider", "rate_limited" and so on.
+	Reason        string `protobuf:"bytes,23,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +658,20 @@ func (x *Operation) GetWindowEndsAt() *timestamppb.Timestamp {
 		return x.WindowEndsAt
 	}
 	return nil
+}
+
+func (x *Operation) GetProviderReference() string {
+	if x != nil {
+		return x.ProviderReference
+	}
+	return ""
+}
+
+func (x *Operation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // Receipt is the provider's evidence of the effect, the same for every caller,
@@ -1207,7 +1230,7 @@ var File_onceward_v1_operation_proto protoreflect.FileDescriptor
 
 const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1bonceward/v1/operation.proto\x12\vonceward.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\a\n" +
+	"\x1bonceward/v1/operation.proto\x12\vonceward.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\b\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1f\n" +
@@ -1234,7 +1257,9 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12B\n" +
 	"\x0fnext_attempt_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12@\n" +
-	"\x0ewindow_ends_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fwindowEndsAt\"L\n" +
+	"\x0ewindow_ends_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fwindowEndsAt\x12-\n" +
+	"\x12provider_reference\x18\x16 \x01(\tR\x11providerReference\x12\x16\n" +
+	"\x06reason\x18\x17 \x01(\tR\x06reason\"L\n" +
 	"\aReceipt\x12-\n" +
 	"\x12provider_reference\x18\x01 \x01(\tR\x11providerReference\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\"\x96\x01\n" +

@@ -1,0 +1,127 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/ledger"
+)
+
+var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+func unknown(change func(*ledger.Operation)) ledger.Operation {
+	op := ledger.Operation{
+		State: ledger.Unknown, Effect: ledger.EffectUnknown, Reason: dispatch.ReasonAmbiguous, InDoubt: true,
+		Attempt: 1, Resolves: 1, KeyHorizon: now.Add(time.Hour), DoubtedAt: now.Add(-time.Minute),
+	}
+	if change != nil {
+		change(&op)
+	}
+	return op
+}
+
+func keyed() actions.Spec {
+	s := actions.Spec{}
+	s.Contract.Keys = actions.KeyRules{Honoured: true, Window: 24 * time.Hour}
+	return s.WithDefaults()
+}
+
+func TestNextStep(t *testing.T) {
+	bare := actions.Spec{}.WithDefaults()
+	tests := []struct {
+		name   string
+		op     ledger.Operation
+		spec   actions.Spec
+		looker bool
+		want   stepKind
+		reason ledger.ReviewReason
+	}{
+		{"key inside its horizon", unknown(nil), keyed(), false, replay, ""},
+		{"key inside its horizon, with look-up", unknown(nil), keyed(), true, replay, ""},
+		{"stored reference first", unknown(func(o *ledger.Operation) { o.ProviderReference = "re_1" }), keyed(), true, lookUp, ""},
+		{"key past its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), true, lookUp, ""},
+		{"key past its horizon, no look-up", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), false, escalate, ledger.Inconclusive},
+		{"attempts used up", unknown(func(o *ledger.Operation) { o.Attempt = actions.DefaultMaxAttempts }), keyed(), true, lookUp, ""},
+		{"known to be applied", unknown(func(o *ledger.Operation) {
+			o.Effect, o.Reason = ledger.EffectApplied, dispatch.ReasonAppliedNoReceipt
+		}), keyed(), true, lookUp, ""},
+		{"known to be applied, no look-up", unknown(func(o *ledger.Operation) {
+			o.Effect, o.Reason = ledger.EffectApplied, dispatch.ReasonAppliedNoReceipt
+		}), keyed(), false, escalate, ledger.Inconclusive},
+		{"provider will finish", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonAwaitingProvider }), keyed(), true, lookUp, ""},
+		{"maybe ours", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonMaybeOurs }), keyed(), true, lookUp, ""},
+		{"same key refused after doubt", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonRejectedAfterDoubt }), keyed(), false, escalate, ledger.Inconclusive},
+		{"in progress", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonInProgress }), keyed(), false, replay, ""},
+		{"no keys, look-up", unknown(nil), bare, true, lookUp, ""},
+		{"no keys, no look-up", unknown(nil), bare, false, escalate, ledger.Inconclusive},
+		{"key mismatch", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonKeyMismatch }), keyed(), true, escalate, ledger.Contradicted},
+		{"two receipts", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonContradicted }), keyed(), true, escalate, ledger.Contradicted},
+		{"tried often enough", unknown(func(o *ledger.Operation) { o.Resolves = actions.DefaultMaxResolves + 1 }), keyed(), true, escalate, ledger.Inconclusive},
+	}
+	for _, test := range tests {
+		got := nextStep(test.op, test.spec, test.looker, now)
+		if got.kind != test.want || got.reason != test.reason || (got.kind == escalate) == (got.detail == "") {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+	}
+}
+
+func TestWeighAbsence(t *testing.T) {
+	spec := actions.Spec{}
+	spec.Contract.Lookup = actions.LookupRules{Authoritative: true, SettleTime: time.Minute, NegativeReads: 3}
+	spec = spec.WithDefaults()
+	hearsay := spec
+	hearsay.Contract.Lookup.Authoritative = false
+
+	early := unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-59 * time.Second); o.NegativeReads = 99 })
+	if got := weighAbsence(early, spec, now); got.proved || got.negativeReads != 0 || got.delay > time.Second {
+		t.Errorf("inside the settle time: %+v", got)
+	}
+	settled := unknown(nil)
+	for reads := range 3 {
+		settled.NegativeReads = reads
+		got := weighAbsence(settled, spec, now)
+		if got.proved != (reads == 2) || got.negativeReads != reads+1 {
+			t.Errorf("read %d: %+v", reads+1, got)
+		}
+	}
+	settled.NegativeReads = 99
+	if got := weighAbsence(settled, hearsay, now); got.proved || got.delay <= 0 {
+		t.Errorf("a look-up that is not authoritative proved absence: %+v", got)
+	}
+	applied := unknown(func(o *ledger.Operation) { o.Effect, o.NegativeReads = ledger.EffectApplied, 99 })
+	if got := weighAbsence(applied, spec, now); got.proved {
+		t.Errorf("absence of what is known to be applied: %+v", got)
+	}
+	accepted := unknown(func(o *ledger.Operation) { o.Reason, o.NegativeReads = dispatch.ReasonAwaitingProvider, 99 })
+	if got := weighAbsence(accepted, spec, now); got.proved {
+		t.Errorf("absence of what the provider accepted: %+v", got)
+	}
+}
+
+// A settle time longer than all growing gaps together still leaves the reads
+// that count.
+func TestLooksLastUntilTheSettleTime(t *testing.T) {
+	spec := actions.Spec{}
+	spec.Contract.Lookup = actions.LookupRules{Authoritative: true, SettleTime: 6 * time.Hour}
+	spec = spec.WithDefaults()
+	op := unknown(func(o *ledger.Operation) { o.DoubtedAt, o.Resolves = now, 0 })
+	clock := now
+	for {
+		op.Resolves++
+		if nextStep(op, spec, true, clock).kind != lookUp {
+			t.Fatalf("a person was asked after %d looks and %s", op.Resolves, clock.Sub(now))
+		}
+		got := weighAbsence(op, spec, clock)
+		if got.proved {
+			break
+		}
+		op.NegativeReads = got.negativeReads
+		clock = clock.Add(got.delay)
+	}
+	if clock.Sub(now) < 6*time.Hour {
+		t.Errorf("absence was believed after %s", clock.Sub(now))
+	}
+}
