@@ -69,6 +69,7 @@ func newContacts(s *service, o Options) (*Contacts, error) {
 		Contract: actions.Contract{
 			Provider: "fakecrm",
 			Version:  "1",
+			LateLanding: o.LateLanding,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.ContactSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,
 			},

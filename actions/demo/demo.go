@@ -32,6 +32,9 @@ type Options struct {
 	// ContactSettleTime is how long a request that was sent may take to reach
 	// the CRM; default 5 s.
 	ContactSettleTime time.Duration
+	// LateLanding is how long after a proved absence the reconciler keeps
+	// looking for a request that was held up on its way; default 5 min.
+	LateLanding time.Duration
 	// ReadGap is the least time between two look-ups that find nothing; default
 	// actions.DefaultReadGap.
 	ReadGap time.Duration
@@ -54,6 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ContactSettleTime == 0 {
 		o.ContactSettleTime = 5 * time.Second
+	}
+	if o.LateLanding == 0 {
+		o.LateLanding = 5 * time.Minute
 	}
 	return o
 }

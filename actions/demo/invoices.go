@@ -67,6 +67,7 @@ func newInvoices(s *service, o Options) (*Invoices, error) {
 		Contract: actions.Contract{
 			Provider: "fakemail",
 			Version:  "1",
+			LateLanding: o.LateLanding,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.MailSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,
 			},
