@@ -67,8 +67,8 @@ func newContacts(s *service, o Options) (*Contacts, error) {
 			{Name: "email", From: "arguments.email"},
 		},
 		Contract: actions.Contract{
-			Provider: "fakecrm",
-			Version:  "1",
+			Provider:    "fakecrm",
+			Version:     "1",
 			LateLanding: o.LateLanding,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.ContactSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,

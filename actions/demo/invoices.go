@@ -65,8 +65,8 @@ func newInvoices(s *service, o Options) (*Invoices, error) {
 			{Name: "to", From: "arguments.to"},
 		},
 		Contract: actions.Contract{
-			Provider: "fakemail",
-			Version:  "1",
+			Provider:    "fakemail",
+			Version:     "1",
 			LateLanding: o.LateLanding,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.MailSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,

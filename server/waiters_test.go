@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+func operation(state ledger.State, revision int64) ledger.Operation {
+	return ledger.Operation{Tenant: "acme", ID: "op", State: state, Revision: revision}
+}
+
+func TestPublishWakesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiters(nil, slog.New(slog.DiscardHandler))
+		got := make(chan ledger.Operation)
+		for range 3 {
+			go func() { got <- w.await(t.Context(), operation(ledger.Running, 1)) }()
+		}
+		synctest.Wait()
+		w.publish(ledger.Operation{Tenant: "globex", ID: "op", State: ledger.Succeeded, Revision: 9}) // another tenant's
+		w.publish(operation(ledger.Succeeded, 1))                                                     // no news
+		w.publish(operation(ledger.Unknown, 2))                                                       // not settled
+		synctest.Wait()
+		select {
+		case op := <-got:
+			t.Fatalf("woken with %+v", op)
+		default:
+		}
+		w.publish(operation(ledger.Succeeded, 3))
+		for range 3 {
+			if op := <-got; op.State != ledger.Succeeded || op.Tenant != "acme" {
+				t.Errorf("got %+v", op)
+			}
+		}
+		if len(w.byID) != 0 {
+			t.Error("waiters stay behind")
+		}
+	})
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiters(nil, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if op := w.await(ctx, operation(ledger.Running, 1)); op.State != ledger.Running {
+			t.Errorf("got %+v", op)
+		}
+	})
+}
+
+// One poll serves all waiters, from the oldest revision that one of them
+// knows, and there is none while nobody waits.
+func TestPollIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		polls := 0
+		poll := func(_ context.Context, waited []ledger.Waited) ([]ledger.Operation, error) {
+			polls++
+			if len(waited) != 1 || waited[0] != (ledger.Waited{Tenant: "acme", ID: "op", Revision: 1}) {
+				t.Errorf("polled for %+v", waited)
+			}
+			if polls < 3 {
+				return nil, nil
+			}
+			return []ledger.Operation{operation(ledger.Succeeded, 5)}, nil
+		}
+		w := newWaiters(poll, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.run(ctx)
+		time.Sleep(time.Hour) // of the bubble's clock
+		if polls != 0 {
+			t.Fatalf("%d polls although nobody waits", polls)
+		}
+		got := make(chan ledger.Operation)
+		for revision := range int64(10) {
+			go func() { got <- w.await(t.Context(), operation(ledger.Running, revision%3+1)) }()
+		}
+		for range 10 {
+			<-got
+		}
+		time.Sleep(time.Hour)
+		if polls != 3 {
+			t.Errorf("%d polls", polls)
+		}
+	})
+}
