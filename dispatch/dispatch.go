@@ -41,9 +41,8 @@ var (
 	ErrBusy = errors.New("dispatch: too many attempts under way")
 )
 
-// grace is how much longer a lease is than the attempt may take: for the
-// claim's own way and the settlement.
-const grace = 15 * time.Second
+// defaultLeaseGrace leaves room for a slow ledger on both ways.
+const defaultLeaseGrace = 15 * time.Second
 
 // Options configure a Dispatcher.
 type Options struct {
@@ -55,6 +54,13 @@ type Options struct {
 	Secret []byte
 	// MaxInFlight bounds the attempts under way; default 1024.
 	MaxInFlight int
+	// LeaseGrace is how much longer a lease is than its attempt may take: time
+	// for the claim to come back from the ledger before the attempt, and for the
+	// outcome to be recorded after it. An attempt that cannot begin within half
+	// of it is not sent. Shorter means that the operations of a killed process
+	// are taken up sooner, and that a slow ledger causes doubt that a patient
+	// lease would not; default 15 s.
+	LeaseGrace time.Duration
 	// Changed is told every new state of an operation, if set. It must not
 	// block.
 	Changed func(ledger.Operation)
@@ -77,6 +83,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 1024
+	}
+	if o.LeaseGrace == 0 {
+		o.LeaseGrace = defaultLeaseGrace
 	}
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
@@ -119,7 +128,7 @@ func (d *Dispatcher) Prepare(action *actions.Action, tenant, operationID string,
 	return Prepared{
 		Start: ledger.Start{
 			ClaimID: NewID(), ProviderKey: key,
-			Lease:   action.Spec.Timeout + grace,
+			Lease:   action.Spec.Timeout + d.LeaseGrace,
 			Horizon: action.Spec.Contract.Keys.Horizon(),
 		},
 		RequestHash: hash, call: call, action: action,
@@ -244,7 +253,7 @@ func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) led
 func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time) (outcome actions.Outcome) {
 	// A worker that was held up (paused, starved) since its claim could still
 	// be sending when its lease runs out.
-	if late := time.Since(claimed); late > grace/2 {
+	if late := time.Since(claimed); late > d.LeaseGrace/2 {
 		return actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
 			Code: "not_started", Evidence: fmt.Sprintf("not sent: %s passed between claim and call", late.Round(time.Millisecond))}}
 	}

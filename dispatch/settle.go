@@ -31,9 +31,18 @@ func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome acti
 			d.Changed(settled)
 			return settled
 		case errors.As(err, &refused):
-			// Rolled back as a whole: proof that nothing was applied.
-			outcome = refusedWrite(refused)
-			continue
+			// Rolled back as a whole: proof that nothing was applied. But where the
+			// answer to an earlier try was lost, what refuses the write may be that
+			// very write.
+			var now ledger.Operation
+			if now, err = d.reread(op); err == nil {
+				if recorded(now, attempt, outcome) {
+					d.Changed(now)
+					return now
+				}
+				outcome = refusedWrite(refused)
+				continue
+			}
 		case errors.Is(err, ledger.ErrFenced):
 			known := cur.Revision
 			if cur, err = d.reread(op); err == nil {

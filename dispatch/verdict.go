@@ -161,6 +161,7 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 		c.Event, c.Reason, c.InDoubt = ledger.Escalate, ReasonContradicted, true
 		c.Review = review(ledger.Contradicted, "An effect exists for an operation that was about to be tried again: "+detail+".")
 		return verdict{change: &c}
+	default: // running again, or before a person: evidence for whoever ends it
 	}
 	return verdict{evidence: e}
 }

@@ -93,6 +93,7 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 			return r.postpone(ctx, op, ledger.Postponement{Delay: weighed.delay, Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
 		}
 		return r.apply(ctx, absent(change, spec))
+	default: // inconclusive
 	}
 	return r.postpone(ctx, op, ledger.Postponement{Delay: resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), Reason: op.Reason}, nil)
 }

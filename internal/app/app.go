@@ -54,6 +54,10 @@ type Config struct {
 	// MaxInFlight bounds attempts under way; zero is dispatch's default.
 	MaxInFlight int
 
+	// LeaseGrace is how much longer a lease is than its attempt may take; zero
+	// is dispatch's default.
+	LeaseGrace time.Duration
+
 	// WrapLedger, if set, stands between the parts and the store: for tests
 	// that die or fail at a step.
 	WrapLedger func(Ledger) Ledger
@@ -97,7 +101,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	changed := func(op ledger.Operation) { a.server.Changed(op) }
 	a.dispatcher, err = dispatch.New(dispatch.Options{
 		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey,
-		MaxInFlight: c.MaxInFlight, Changed: changed, Log: c.Log,
+		MaxInFlight: c.MaxInFlight, LeaseGrace: c.LeaseGrace, Changed: changed, Log: c.Log,
 	})
 	if err != nil {
 		store.Close()
@@ -135,16 +139,19 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	err := g.Run()
 	a.Close()
-	if ctx.Err() != nil {
+	if errors.Is(err, errAsked) {
 		return nil
 	}
 	return err
 }
 
+// errAsked: the end was asked for.
+var errAsked = errors.New("asked to stop")
+
 // untilDone is the actor that ends the group when ctx ends.
 func untilDone(ctx context.Context) (execute func() error, interrupt func(error)) {
 	ctx, cancel := context.WithCancel(ctx)
-	return func() error { <-ctx.Done(); return ctx.Err() }, func(error) { cancel() }
+	return func() error { <-ctx.Done(); return errAsked }, func(error) { cancel() }
 }
 
 func (a *App) stopServing(api *grpc.Server) {
