@@ -20,6 +20,9 @@ const (
 	// MaxDepth bounds how deep objects and lists nest; the arguments object
 	// itself is the first level.
 	MaxDepth = 64
+	// MaxNumberLength bounds one number, in characters. It is beyond any real
+	// integer, and keeps exact arithmetic on it (schemas) from costing seconds.
+	MaxNumberLength = 16 << 10
 )
 
 // emptyObject is the canonical form of no arguments.
@@ -45,14 +48,15 @@ type Arguments struct {
 //
 // It refuses, with an *ArgumentsError: what is not one JSON object (RFC 8259);
 // duplicate member names; invalid UTF-8 and halves of surrogate pairs (RFC
-// 7493); numbers that would lose digits (see [ReasonNumberInexact] and the
-// rules below); nesting beyond [MaxDepth]; and more than [MaxArgumentsBytes].
+// 7493); numbers that would lose digits; nesting beyond [MaxDepth]; and more
+// than [MaxArgumentsBytes].
 //
-// Numbers: an integer written in digits is exact, whatever its size. One
-// written with a fraction or an exponent (1.0, 12e2, 1e30) is the same as its
-// digits and is accepted up to 309 of them, the size of the largest double.
-// Any other number must be the shortest decimal form of a double, so 0.1 and
-// 2.50 are accepted; 0.1000000000000000055, 1e400 and 1e-400 are refused.
+// No number loses a digit. An integer written in digits is exact, whatever its
+// size (but see [MaxNumberLength]). One written with a fraction or an exponent
+// (1.0, 12e2, 1e30) is the same as its digits, and is accepted up to 309 of
+// them, the size of the largest double. Any other number must be the shortest
+// decimal form of a double: 0.1 and 2.50 are accepted, 0.1000000000000000055,
+// 1e400 and 1e-400 are refused.
 //
 // The data is not kept and may be changed afterwards.
 func ParseArguments(data []byte) (Arguments, error) {

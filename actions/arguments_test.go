@@ -145,6 +145,7 @@ func TestParseRefuses(t *testing.T) {
 		{"much too deep", strings.Repeat(`{"a":[`, 20000), ": TOO_DEEP"},
 		{"too long", `{"a":"` + strings.Repeat("x", MaxArgumentsBytes) + `"}`, ": TOO_LARGE"},
 		{"grows too long", `{"a":[` + strings.Repeat("1e308,", 1000) + `1]}`, ": TOO_LARGE"},
+		{"long number", `{"a":[` + strings.Repeat("9", MaxNumberLength+1) + `]}`, "a[0]: TOO_LARGE"},
 		{"huge exponent", `{"a":1e999999999}`, "a: NUMBER_INEXACT"},
 		{"exponent beyond int", `{"a":1e99999999999999999999999}`, "a: NUMBER_INEXACT"},
 		{"tiny exponent", `{"a":1e-99999999999999999999999}`, "a: NUMBER_INEXACT"},
@@ -185,7 +186,7 @@ func TestParseReportsEveryNumber(t *testing.T) {
 func TestParseAtTheLimits(t *testing.T) {
 	parse(t, strings.Repeat(`{"a":`, MaxDepth)+"1"+strings.Repeat("}", MaxDepth))
 	parse(t, `{"a":"`+strings.Repeat("x", MaxArgumentsBytes-len(`{"a":""}`))+`"}`)
-	digits := strings.Repeat("9", 100_000)
+	digits := strings.Repeat("9", MaxNumberLength)
 	if got, _ := parse(t, `{"n":`+digits+`}`).Text("n"); got != digits {
 		t.Errorf("an integer of %d digits did not stay exact", len(digits))
 	}

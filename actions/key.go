@@ -51,6 +51,7 @@ const (
 	nameSeparator = ':'
 	escapeMark    = '%'
 	hashedPrefix  = "sha256:"
+	distinctPart  = "distinct"
 )
 
 // ComposeKey finds the key of an action. The sources, in order: the caller's
@@ -108,7 +109,7 @@ func ComposeKey(spec Spec, in KeyInput) (Key, error) {
 		return Key{}, refuse(missing...)
 	}
 	if in.DistinctFrom != "" {
-		appendPart(&text, "distinct", in.DistinctFrom)
+		appendPart(&text, distinctPart, in.DistinctFrom)
 	}
 	return Key{Text: finish(text.String(), spec.HashKey), Source: source}, nil
 }

@@ -52,13 +52,16 @@ func (p *parser) document() (map[string]any, error) {
 		}
 		return nil, &fault{Violation{Reason: ReasonType, Message: "must be a JSON object"}}
 	}
-	value, err := p.value()
+	if _, err := p.dec.ReadToken(); err != nil { // the brace
+		return nil, err
+	}
+	value, err := p.object()
 	if err != nil {
 		return nil, err
 	}
 	switch _, err := p.dec.ReadToken(); err {
 	case io.EOF:
-		return value.(map[string]any), nil
+		return value, nil
 	case nil:
 		return nil, &fault{Violation{Reason: ReasonSyntax, Message: "must be one JSON object, with nothing after it"}}
 	default:
@@ -87,7 +90,8 @@ func (p *parser) value() (any, error) {
 	}
 }
 
-func (p *parser) object() (any, error) {
+// object reads what follows an opening brace.
+func (p *parser) object() (map[string]any, error) {
 	if err := p.checkDepth(); err != nil {
 		return nil, err
 	}
@@ -106,7 +110,8 @@ func (p *parser) object() (any, error) {
 	return out, err
 }
 
-func (p *parser) list() (any, error) {
+// list reads what follows an opening bracket.
+func (p *parser) list() ([]any, error) {
 	if err := p.checkDepth(); err != nil {
 		return nil, err
 	}
@@ -131,17 +136,13 @@ func (p *parser) checkDepth() error {
 }
 
 func (p *parser) number(raw string) (any, error) {
+	if len(raw) > MaxNumberLength {
+		return p.badNumber(ReasonTooLarge, fmt.Sprintf("must not be written with more than %d characters", MaxNumberLength))
+	}
 	text, ok := canonicalNumber(raw)
 	if !ok {
-		if len(p.violations) < maxViolations {
-			p.violations = append(p.violations, Violation{
-				Field:  p.field(p.dec.StackPointer()),
-				Reason: ReasonNumberInexact,
-				Message: "must be a number that can be kept exactly: an integer in plain digits, " +
-					"or at most 17 significant digits in the range of a double",
-			})
-		}
-		return json.Number(raw), nil // not used: the parse ends in a refusal
+		return p.badNumber(ReasonNumberInexact, "must be a number that can be kept exactly: an integer in plain digits, "+
+			"or at most 17 significant digits in the range of a double")
 	}
 	// "1e308" is short and stands for 309 digits: a few of them must not fill
 	// the memory.
@@ -150,6 +151,15 @@ func (p *parser) number(raw string) (any, error) {
 		return nil, &fault{tooLarge()}
 	}
 	return json.Number(text), nil
+}
+
+// badNumber notes what is wrong with the number just read. The parse goes on
+// and ends in a refusal.
+func (p *parser) badNumber(reason, message string) (any, error) {
+	if len(p.violations) < maxViolations {
+		p.violations = append(p.violations, Violation{Field: p.field(p.dec.StackPointer()), Reason: reason, Message: message})
+	}
+	return nil, nil
 }
 
 func tooLarge() Violation {
@@ -174,7 +184,7 @@ func (p *parser) explain(err error) Violation {
 		v.Reason, v.Message = ReasonDuplicateKey, "is named twice in one object"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		v.Message = "is not valid JSON: it ends too early"
-	case !utf8.Valid(p.data):
+	case brokenRune(p.data[at:]):
 		v.Reason, v.Message = ReasonInvalidUTF8, "must be valid UTF-8"
 	case isSurrogate(p.data[at:]):
 		v.Reason, v.Message = ReasonInvalidUTF8, "holds half of a surrogate pair"
@@ -182,6 +192,12 @@ func (p *parser) explain(err error) Violation {
 		v.Message = fmt.Sprintf("is not valid JSON (at byte %d)", at)
 	}
 	return v
+}
+
+// brokenRune reports whether b begins with bytes that are no UTF-8.
+func brokenRune(b []byte) bool {
+	r, size := utf8.DecodeRune(b)
+	return r == utf8.RuneError && size == 1
 }
 
 // isSurrogate reports whether b begins with the escape of a surrogate.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -75,7 +77,7 @@ func (e ExpiredKey) String() string { return name(e, "reject", "reuse") }
 // KeyPart is one named part of a key recipe.
 type KeyPart struct {
 	Name string // shown in the key: "invoice"
-	From string // "tenant", "run", "step" or "arguments.<path>", path dotted
+	From string // "tenant", "action", "run", "step" or "arguments.<path>", path dotted
 }
 
 // Contract is what a provider promises about keys and look-ups.
@@ -182,6 +184,14 @@ func (s Spec) check() error {
 			bad("key part name %q is used twice", p.Name)
 		}
 		names[p.Name] = true
+		if p.Name == distinctPart {
+			bad("key part name %q is taken: it marks a deliberate second action", p.Name)
+		}
+		if path, ok := strings.CutPrefix(p.From, fromArguments); ok {
+			if top, _, _ := strings.Cut(path, "."); slices.Contains(s.AdvisoryArgs, top) {
+				bad("key part %s: argument %s is advisory, so that it cannot identify the action", p.Name, top)
+			}
+		}
 		if err := checkKeySource(p.From); err != nil {
 			bad("key part %s: %w", p.Name, err)
 		}

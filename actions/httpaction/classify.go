@@ -140,6 +140,7 @@ func (c *Classifier) outcome(kind actions.Kind, correctable bool, x Exchange, co
 		o.Receipt.Reference = receipt.Reference
 		o.RetryAfter = retryAfter(x)
 		return o
+	default: // no receipt in it
 	}
 	o := failed(kind, x, codeOf(kind, x, code), messageOf(kind, x, message))
 	o.Failure.Correctable = correctable && kind == actions.Rejected

@@ -125,7 +125,7 @@ func TestSendCancelledAfterDial(t *testing.T) {
 	x := p.sender(t, func(o *httpaction.Options) {
 		o.Dial = func(_ context.Context, network, address string) (net.Conn, error) {
 			defer cancel()
-			return new(net.Dialer).DialContext(context.Background(), network, address)
+			return new(net.Dialer).DialContext(t.Context(), network, address)
 		}
 	}).Send(ctx, keyed(p.url))
 	wantSent(t, x, httpaction.NotSent)

@@ -134,7 +134,7 @@ func TestSendStopsWithItsContext(t *testing.T) {
 	}
 	t.Run("own time-out", func(t *testing.T) {
 		p := serve(t, hang(""))
-		x := p.sender(t, func(o *httpaction.Options) { o.Timeout = 50 * time.Millisecond }).Send(context.Background(), keyed(p.url))
+		x := p.sender(t, func(o *httpaction.Options) { o.Timeout = 50 * time.Millisecond }).Send(t.Context(), keyed(p.url))
 		if !errors.Is(x.Err, context.DeadlineExceeded) {
 			t.Errorf("got %+v", x)
 		}

@@ -11,7 +11,7 @@ import (
 type need int
 
 const (
-	needNothing need = iota
+	_ need = iota // nothing more
 	// needOrigin: a proof that the provider answered, not something in between
 	// that never asked it, or asked it and lost the answer.
 	needOrigin
