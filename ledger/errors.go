@@ -40,8 +40,6 @@ func (e *KeyReusedError) Error() string {
 type WriteRefusedError struct {
 	Code    string // SQLSTATE
 	Message string // constraint or condition, without data
-	// Permanent is false where the same statement could succeed later.
-	Permanent bool
 }
 
 func (e *WriteRefusedError) Error() string {

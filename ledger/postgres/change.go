@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 	// attempt is ours to make.
 	found := pgx.NamedArgs{"tenant": c.Operation.Tenant, "id": c.Operation.ID, "number": c.Operation.Attempt + 1, "claim_id": c.Start.ClaimID}
 	var ours bool
-	if s.pool.QueryRow(ctx, claimFoundSQL, found).Scan(&ours) != nil || !ours {
+	if !s.visibleIsSafe(ctx) || s.pool.QueryRow(ctx, claimFoundSQL, found).Scan(&ours) != nil || !ours {
 		return ledger.Operation{}, err
 	}
 	op, again := s.row(ctx, getSQL, found)
@@ -69,9 +70,13 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 	var op ledger.Operation
 	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
+		committing := false
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			var receipt string
 			if err := tx.QueryRow(ctx, c.Write.SQL, c.Write.Args...).Scan(&c.ProviderReference, &receipt); err != nil {
+				if ctx.Err() != nil || conn.Conn().IsClosed() {
+					return err // no answer
+				}
 				return writeRefused(err)
 			}
 			c.Receipt = []byte(receipt)
@@ -86,11 +91,15 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 			if len(ops) == 0 {
 				return ledger.ErrFenced
 			}
-			op = ops[0]
+			op, committing = ops[0], true
 			return nil
 		})
-		if err == nil {
-			err = safeCommit(conn)
+		var pg *pgconn.PgError
+		switch {
+		case err == nil:
+			return safeCommit(conn)
+		case committing && errors.As(err, &pg):
+			return writeRefused(err) // a deferred constraint
 		}
 		return err
 	})
@@ -104,21 +113,23 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 	return op, nil
 }
 
-// writeRefused tells a statement that the server refused, which rolls back,
-// from an answer that did not come.
+// writeRefused is for a statement that the server has answered: what it cannot
+// do, and what nobody can read, is rolled back.
 func writeRefused(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return &ledger.WriteRefusedError{Code: "02000", Message: "the statement returned no row", Permanent: true}
-	case !errors.As(err, &pg) || away(pg.Code):
+		return &ledger.WriteRefusedError{Code: "02000", Message: "the statement returned no row"}
+	case !errors.As(err, &pg):
+		return &ledger.WriteRefusedError{Code: "42804", Message: "the statement does not take these arguments or does not return a reference and a receipt"}
+	case away(pg.Code):
 		return err
 	}
 	message := "condition " + pg.Code
 	if pg.ConstraintName != "" {
 		message = "constraint " + pg.ConstraintName
 	}
-	return &ledger.WriteRefusedError{Code: pg.Code, Message: message, Permanent: true}
+	return &ledger.WriteRefusedError{Code: pg.Code, Message: message}
 }
 
 // Correct brings other arguments under the key of an operation that failed
@@ -163,11 +174,13 @@ func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
 		"attempt": c.Operation.Attempt, "epoch": c.Operation.Epoch,
 		"leased": c.Leased, "lease": c.Operation.Lease, "knew_doubt": c.Operation.InDoubt,
 		"actor": c.Actor, "detail": ledger.StorableText(c.Detail),
-		"effect": c.Effect, "reason": c.Reason, "in_doubt": c.InDoubt,
+		"effect": c.Effect, "reason": ledger.StorableText(c.Reason),
+		// An unknown outcome is doubt, whatever the caller says.
+		"in_doubt":  c.InDoubt || to == ledger.Unknown,
 		"reference": ledger.StorableText(c.ProviderReference), "receipt": nil, "failure": nil,
 		"delay_us": micros(c.Delay), "bump": 0, "watch_us": micros(c.Watch), "reset_resolves": c.ResetResolves,
-		"outcome": c.AttemptOutcome, "evidence": ledger.StorableText(c.AttemptEvidence),
-		"decided": "", "decision": nil, "note": nil,
+		"outcome": ledger.StorableText(c.AttemptOutcome), "evidence": ledger.StorableText(c.AttemptEvidence),
+		"decided": "", "decision": nil, "decided_by": nil, "note": nil,
 	}
 	if c.BumpEpoch {
 		args["bump"] = 1
@@ -186,6 +199,7 @@ func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
 	}
 	if d := c.Decision; d != nil {
 		args["decided"], args["decision"], args["note"] = d.ReviewID, d.Decision, ledger.StorableText(d.Note)
+		args["decided_by"] = cmp.Or(d.By, c.Actor)
 	}
 	addReview(args, c.Review)
 	return args, nil

@@ -67,12 +67,8 @@ func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation,
 		return ledger.Operation{}, err
 	}
 	if existing.State.Final() {
-		freed, err := s.retire(ctx, existing)
-		if err != nil {
+		if err := s.expired(ctx, existing); err != nil {
 			return ledger.Operation{}, err
-		}
-		if freed {
-			return ledger.Operation{}, ledger.ErrNotFound
 		}
 	}
 	if existing.ActionType != o.Operation.ActionType || existing.ArgsHash != o.Operation.ArgsHash {
@@ -81,20 +77,34 @@ func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation,
 	return existing, nil
 }
 
-// retire frees the key of a finished operation that is past its window, where
-// the action type lets keys be used again.
-func (s *Store) retire(ctx context.Context, op ledger.Operation) (bool, error) {
-	tag, err := s.pool.Exec(ctx, retireSQL, pgx.NamedArgs{"tenant": op.Tenant, "id": op.ID})
-	if err != nil {
-		return false, unavailable(err)
+// expired returns nil while a finished operation answers for its key. Past its
+// window it returns ErrKeyExpired where the key is refused for good; otherwise
+// it frees the key and returns ErrNotFound, as it does when the operation is
+// gone.
+func (s *Store) expired(ctx context.Context, op ledger.Operation) error {
+	args := pgx.NamedArgs{"tenant": op.Tenant, "id": op.ID}
+	var then string
+	switch err := s.pool.QueryRow(ctx, expiredSQL, args).Scan(&then); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ledger.ErrNotFound
+	case err != nil:
+		return unavailable(err)
+	case then == "":
+		return nil
+	case then == "reject":
+		return ledger.ErrKeyExpired
 	}
-	return tag.RowsAffected() > 0, nil
+	// Where another opener frees it at this moment, there is nothing to do.
+	if _, err := s.pool.Exec(ctx, retireSQL, args); err != nil {
+		return unavailable(err)
+	}
+	return ledger.ErrNotFound
 }
 
 // openedAfterAll looks an opening up again whose answer was lost. Finding it
 // is proof that this very call made it, since the id is ours alone.
 func (s *Store) openedAfterAll(ctx context.Context, o ledger.Opening, cause error) (ledger.Operation, bool, error) {
-	if !errors.Is(cause, ledger.ErrUnavailable) {
+	if !errors.Is(cause, ledger.ErrUnavailable) || !s.visibleIsSafe(ctx) {
 		return ledger.Operation{}, false, cause
 	}
 	op, err := s.row(ctx, getSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "id": o.Operation.ID})

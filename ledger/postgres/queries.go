@@ -50,6 +50,8 @@ var (
 	openReviewsSQL string
 	//go:embed sql/arguments.sql
 	argumentsSQL string
+	//go:embed sql/expired.sql
+	expiredSQL string
 	//go:embed sql/tombstone.sql
 	tombstoneSQL string
 	//go:embed sql/claim_found.sql

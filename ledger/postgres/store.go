@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,13 +41,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("ledger: database url: %w", err)
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
-	config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, notice *pgconn.Notice) {
-		// Postgres reports a cancelled wait for a synchronous standby as a
-		// success with this warning.
-		if notice.Severity == "WARNING" && strings.Contains(notice.Message, "synchronous replication") {
-			conn.CustomData()[unreplicated] = true
-		}
-	}
+	config.ConnConfig.OnNotice = markUnreplicated
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -61,13 +54,23 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	return s, nil
 }
 
+// markUnreplicated notes on the connection that a wait for a synchronous
+// standby was cancelled: Postgres reports that as a success with a warning. The
+// warning has no SQLSTATE of its own and its text is translated, so the name of
+// the server's routine decides.
+func markUnreplicated(conn *pgconn.PgConn, notice *pgconn.Notice) {
+	if notice.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unreplicated] = true
+	}
+}
+
 // checkDurability refuses a database that acknowledges before it has written:
 // L2 would not hold.
 func (s *Store) checkDurability(ctx context.Context) error {
-	var commit, fsync string
+	var commit string
 	var recovery bool
-	row := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()`)
-	if err := row.Scan(&commit, &fsync, &recovery); err != nil {
+	row := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), pg_is_in_recovery()`)
+	if err := row.Scan(&commit, &recovery); err != nil {
 		return fmt.Errorf("ledger: connect: %w", err)
 	}
 	if recovery {
@@ -120,6 +123,16 @@ func safeCommit(conn *pgxpool.Conn) error {
 	return nil
 }
 
+// visibleIsSafe reports whether a row that can be read is as safe as it was to
+// be made. Where commits wait for a standby it may not be: a connection that is
+// ended while it waits leaves its commit on the primary only, and the warning
+// is lost with it.
+func (s *Store) visibleIsSafe(ctx context.Context) bool {
+	var standbys string
+	err := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names')`).Scan(&standbys)
+	return err == nil && standbys == ""
+}
+
 // querier is a pool, a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -138,10 +151,13 @@ func queryOperations(ctx context.Context, q querier, sql string, args pgx.NamedA
 // came.
 func unavailable(err error) error {
 	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
 	switch {
 	case err == nil,
 		errors.Is(err, ledger.ErrUnsafeCommit), errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrNotFound):
 		return err
+	case errors.As(err, &connect):
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 	case errors.As(err, &pg):
 		if pg.Code == illegalMove {
 			return fmt.Errorf("%w: %s", ledger.ErrIllegalMove, pg.Message)

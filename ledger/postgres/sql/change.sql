@@ -22,8 +22,13 @@ WITH moved AS (
         revision = o.revision + 1, updated_at = t.now
     FROM (SELECT clock_timestamp() AS now) t
     WHERE o.tenant_id = @tenant AND o.id = @id::uuid
-      AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch
+      -- Not a plain comparison: the planner would take a partial index of all rows
+      -- in that state, dead ones included, for the way to this one.
+      AND o.status || '' = @from AND o.attempt = @attempt AND o.epoch = @epoch
       AND (NOT @leased OR o.lease = @lease)
+      -- A review lapses by its own time, not by that of one before it.
+      AND (@event::text <> 'expire' OR @from::text <> 'needs_review' OR EXISTS (
+        SELECT FROM reviews r WHERE r.tenant_id = @tenant AND r.operation_id = o.id AND r.decision IS NULL AND r.expires_at <= t.now))
       AND (@decided::text = '' OR EXISTS (
         SELECT FROM reviews r WHERE r.tenant_id = @tenant AND r.id = nullif(@decided, '')::uuid AND r.operation_id = o.id AND r.decision IS NULL))
       -- A second receipt with another reference never overwrites the first.
@@ -42,7 +47,7 @@ WITH moved AS (
         CASE WHEN @review_expires_us::bigint > 0 THEN clock_timestamp() + @review_expires_us::bigint * interval '1 microsecond' END
     FROM moved WHERE status = 'needs_review'
 ), answered AS (
-    UPDATE reviews r SET decision = @decision, decided_by = @actor, note = @note, decided_at = clock_timestamp()
+    UPDATE reviews r SET decision = @decision, decided_by = @decided_by, note = @note, decided_at = clock_timestamp()
     FROM moved m
     WHERE @from = 'needs_review' AND r.tenant_id = @tenant AND r.operation_id = m.id AND r.decision IS NULL
 ), audited AS (

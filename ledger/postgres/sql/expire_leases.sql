@@ -1,7 +1,7 @@
 -- A lease that ran out: the worker may have sent, so the outcome is unknown.
 WITH due AS (
     SELECT tenant_id, id FROM operations
-    WHERE status = 'running' AND lease_expires_at <= clock_timestamp()
+    WHERE status = 'running' AND lease_expires_at <= (SELECT clock_timestamp())
     ORDER BY lease_expires_at LIMIT @limit FOR UPDATE SKIP LOCKED
 ), moved AS (
     UPDATE operations o SET

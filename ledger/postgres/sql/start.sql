@@ -14,11 +14,13 @@ WITH started AS (
         revision = o.revision + 1, updated_at = t.now
     FROM (SELECT clock_timestamp() AS now) t
     WHERE o.tenant_id = @tenant AND o.id = @id::uuid
-      AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch
+      -- Not a plain comparison: the planner would take a partial index of all rows
+      -- in that state, dead ones included, for the way to this one.
+      AND o.status || '' = @from AND o.attempt = @attempt AND o.epoch = @epoch
       AND (o.request_hash IS NULL OR o.request_hash = @request_hash)
       AND CASE @event::text
             WHEN 'claim'  THEN o.next_attempt_at <= t.now
-            WHEN 'replay' THEN o.lease = @lease AND o.key_horizon > t.now
+            WHEN 'replay' THEN o.lease = @lease AND o.lease_expires_at > t.now AND o.key_horizon > t.now
           END
     RETURNING o.*
 ), attempted AS (

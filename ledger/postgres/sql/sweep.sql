@@ -2,7 +2,7 @@
 -- reviews; the audit record stays.
 WITH due AS (
     SELECT o.tenant_id, o.id FROM operations o
-    WHERE o.window_ends_at <= clock_timestamp() AND o.watch_until IS NULL
+    WHERE o.window_ends_at <= (SELECT clock_timestamp()) AND o.watch_until IS NULL
       AND (o.expired_key = 'reuse' OR EXISTS (
         SELECT FROM tombstones t
         WHERE t.tenant_id = o.tenant_id AND t.key_hash = sha256(convert_to(o.idempotency_key, 'UTF8'))

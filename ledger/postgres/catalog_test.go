@@ -1,0 +1,124 @@
+package postgres_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/ledgertest"
+)
+
+// The schema distributes by tenant: what is unique is unique in a tenant, and
+// no table refers to another tenant's rows.
+func TestEveryKeyBeginsWithTheTenant(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	rows, err := db.Owner(t).Query(t.Context(), `
+		SELECT c.relname, i.relname, x.indisprimary, a.attname
+		FROM pg_index x
+		JOIN pg_class c ON c.oid = x.indrelid
+		JOIN pg_class i ON i.oid = x.indexrelid
+		LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = x.indkey[0]
+		WHERE c.relnamespace = 'public'::regnamespace AND x.indisunique AND c.relname <> 'onceward_migrations'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	primary := map[string]bool{}
+	var table, index, column string
+	var isPrimary bool
+	if _, err := pgx.ForEachRow(rows, []any{&table, &index, &isPrimary, &column}, func() error {
+		primary[table] = primary[table] || isPrimary
+		if column != "tenant_id" {
+			t.Errorf("%s on %s begins with %s, want tenant_id", index, table, column)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err = db.Owner(t).Query(t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname <> 'onceward_migrations'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(tables) < 8 {
+		t.Fatalf("tables %v, %v; want the whole schema", tables, err)
+	}
+	for _, table := range tables {
+		if !primary[table] {
+			t.Errorf("%s has no primary key", table)
+		}
+	}
+	if n := db.Count(t, `SELECT count(*) FROM pg_constraint WHERE contype IN ('f', 'x') AND connamespace = 'public'::regnamespace
+		AND NOT (contype = 'f' AND conkey[1] = (SELECT attnum FROM pg_attribute WHERE attrelid = conrelid AND attname = 'tenant_id'))`); n != 0 {
+		t.Errorf("%d foreign keys or exclusions do not begin with tenant_id", n)
+	}
+}
+
+// What each group may do, table by table. A new table or grant belongs here.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	rows, err := db.Owner(t).Query(t.Context(), `
+		SELECT grantee || ' ' || table_name || ': ' || string_agg(privilege_type, ' ' ORDER BY privilege_type)
+		FROM information_schema.role_table_grants
+		WHERE table_schema = 'public' AND grantee IN ('onceward_serve', 'onceward_read', 'PUBLIC')
+		GROUP BY grantee, table_name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"onceward_read attempts: SELECT",
+		"onceward_read audit_events: SELECT",
+		"onceward_read reviews: SELECT",
+		"onceward_read tenants: SELECT",
+		"onceward_read tombstones: SELECT",
+		"onceward_serve api_keys: SELECT",
+		"onceward_serve attempts: DELETE INSERT SELECT UPDATE",
+		"onceward_serve audit_events: INSERT SELECT",
+		"onceward_serve installation: INSERT SELECT",
+		"onceward_serve operations: DELETE INSERT SELECT UPDATE",
+		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",
+		"onceward_serve tenants: SELECT",
+		"onceward_serve tombstones: DELETE INSERT SELECT UPDATE",
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("grants are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestReadingRoleSeesNoArgumentsAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	inState(t, store, ledger.Pending)
+	conn := db.Owner(t)
+	if _, err := conn.Exec(t.Context(), `SET ROLE onceward_read`); err != nil {
+		t.Fatal(err)
+	}
+	for sql, allowed := range map[string]bool{
+		`SELECT id, status, result_json FROM operations`:  true,
+		`SELECT * FROM audit_events`:                      true,
+		`SELECT arguments_sealed FROM operations`:         false,
+		`SELECT * FROM operations`:                        false,
+		`SELECT * FROM api_keys`:                          false,
+		`UPDATE operations SET reason = 'x'`:              false,
+		`DELETE FROM attempts`:                            false,
+		`INSERT INTO tombstones SELECT * FROM tombstones`: false,
+	} {
+		_, err := conn.Exec(t.Context(), sql)
+		var pg *pgconn.PgError
+		refused := errors.As(err, &pg) && pg.Code == "42501"
+		if refused == allowed || (allowed && err != nil) {
+			t.Errorf("%s: %v, want allowed %v", sql, err, allowed)
+		}
+	}
+}

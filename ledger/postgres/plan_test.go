@@ -1,0 +1,150 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/ledgertest"
+	"github.com/onceward/onceward/ledger/postgres"
+)
+
+// plan is a node of what EXPLAIN (FORMAT JSON) says.
+type plan struct {
+	Kind      string `json:"Node Type"`
+	Relation  string `json:"Relation Name"`
+	Index     string `json:"Index Name"`
+	Condition string `json:"Index Cond"`
+	Plans     []plan `json:"Plans"`
+}
+
+func (p plan) walk(visit func(plan)) {
+	visit(p)
+	for _, sub := range p.Plans {
+		sub.walk(visit)
+	}
+}
+
+// Whatever a ledger has grown to, a request reads a few rows by an index that
+// begins with its tenant.
+func TestRequestPathReadsByIndex(t *testing.T) {
+	t.Parallel()
+	conn, op := grown(t)
+	for name, sql := range postgres.RequestPath() {
+		args := arguments(op)
+		if name == "start" {
+			args["from"], args["event"] = ledger.Pending, ledger.Claim
+		}
+		root := explain(t, conn, sql, args)
+		indexed := 0
+		root.walk(func(p plan) {
+			switch p.Kind {
+			case "Seq Scan":
+				t.Errorf("%s reads all of %s", name, p.Relation)
+			case "Index Scan", "Index Only Scan", "Bitmap Index Scan":
+				indexed++
+				if !tenantFirst(p.Condition) {
+					t.Errorf("%s reads %s by %s without its tenant: %s", name, p.Relation, p.Index, p.Condition)
+				}
+			}
+		})
+		if indexed == 0 {
+			t.Errorf("%s reads by no index: %+v", name, root)
+		}
+	}
+}
+
+// The reconciler looks across tenants, by partial indexes that hold only what
+// waits for it.
+func TestBackgroundReadsByIndex(t *testing.T) {
+	t.Parallel()
+	conn, op := grown(t)
+	args := arguments(op)
+	for name, want := range map[string]string{
+		"expire leases": "operations_lease_due: (lease_expires_at <= ", "due pending": "operations_next_due: (next_attempt_at <= ",
+		"lease unknown": "operations_next_due: (next_attempt_at <= ", "expired reviews": "reviews_expiring: (expires_at <= ",
+		"lease watched": "operations_watch_due: (watch_next_at <= ",
+		"bury":          "operations_window_end: (window_ends_at <= ", "sweep": "operations_window_end: (window_ends_at <= ",
+	} {
+		var reads []string
+		explain(t, conn, postgres.Background()[name], args).walk(func(p plan) {
+			if p.Index != "" {
+				reads = append(reads, p.Index+": "+p.Condition)
+			}
+		})
+		// The time belongs into the condition of the index: as a filter it would
+		// read what is not due as well.
+		if !slices.ContainsFunc(reads, func(read string) bool { return strings.HasPrefix(read, want) }) {
+			t.Errorf("%s reads by %v, want %s", name, reads, want)
+		}
+	}
+}
+
+func tenantFirst(condition string) bool {
+	return strings.HasPrefix(strings.TrimLeft(condition, "("), "tenant_id = ")
+}
+
+func explain(t *testing.T, conn *pgx.Conn, sql string, args pgx.NamedArgs) plan {
+	t.Helper()
+	var text string
+	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+sql, args).Scan(&text); err != nil {
+		t.Fatalf("EXPLAIN %s: %v", sql, err)
+	}
+	var explained []struct {
+		Plan plan `json:"Plan"`
+	}
+	if err := json.Unmarshal([]byte(text), &explained); err != nil || len(explained) != 1 {
+		t.Fatalf("unreadable plan: %v: %s", err, text)
+	}
+	return explained[0].Plan
+}
+
+// grown is a ledger with some thousand operations of one tenant and of some
+// others, most of them finished and some in review, and one that is running.
+func grown(t *testing.T) (*pgx.Conn, ledger.Operation) {
+	t.Helper()
+	store, db := ledgertest.NewStore(t)
+	succeeded := inState(t, store, ledger.Succeeded)
+	running := inState(t, store, ledger.Running)
+	db.Exec(t, fmt.Sprintf(`
+		SET session_replication_role = replica;
+		INSERT INTO operations SELECT (r).* FROM (
+			SELECT jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), 'idempotency_key', 'k' || n,
+				'tenant_id', CASE WHEN n %% 4 > 0 THEN o.tenant_id ELSE 't' || n %% 50 END)
+				|| CASE WHEN n %% 10 = 0 THEN '{"status": "needs_review", "result_json": null, "window_ends_at": null}' ELSE '{}'::jsonb END) AS r
+			FROM operations o, generate_series(1, 5000) n WHERE id = '%s') copies;
+		INSERT INTO attempts SELECT tenant_id, id, 1, id, 'claim', 'k', 0 FROM operations WHERE idempotency_key ~ '^k\d';
+		INSERT INTO reviews (tenant_id, id, operation_id, reason, detail, args_hash, expires_at, decision, decided_by, decided_at)
+			SELECT tenant_id, o.id, id, 'inconclusive', '', args_hash, now() + interval '1 day', 'approved', 'x', now() FROM operations o;
+		UPDATE reviews r SET decision = NULL, decided_by = NULL, decided_at = NULL
+			FROM operations o WHERE o.id = r.id AND o.status = 'needs_review';
+		INSERT INTO tombstones SELECT tenant_id, sha256(id::text::bytea), args_hash, id, status FROM operations;
+		ANALYZE operations, attempts, reviews, tombstones`, succeeded.ID))
+	return db.Serve(t), running
+}
+
+// arguments are some for every statement.
+func arguments(op ledger.Operation) pgx.NamedArgs {
+	hash := op.ArgsHash[:]
+	return pgx.NamedArgs{
+		"tenant": op.Tenant, "id": op.ID, "key": op.Key, "number": op.Attempt, "claim_id": ledgertest.ID(),
+		"args_hash": hash, "old_hash": hash, "request_hash": hash, "sealed": hash, "run": "{}",
+		"from": op.State, "to": ledger.Succeeded, "status": ledger.Running, "event": ledger.Confirm,
+		"attempt": op.Attempt, "epoch": op.Epoch, "lease": op.Lease, "leased": false, "knew_doubt": false,
+		"decided": ledgertest.ID(), "decision": ledger.Approved, "decided_by": "x", "reference": "re_1", "bump": 0,
+		"in_doubt": false, "reset_resolves": false, "review_id": ledgertest.ID(), "outcome": "applied",
+		"lease_us": 1, "horizon_us": 1, "delay_us": 1, "watch_us": 0, "window_us": 1, "review_expires_us": 0,
+		"gap_us": 1, "rest_us": 1, "limit": 10, "negative_reads": 0,
+		"tenants": []string{op.Tenant}, "ids": []string{op.ID}, "revisions": []int64{op.Revision},
+		"key_source": "caller", "expired_key": "reuse", "created_after": time.Time{},
+		"action_type": "", "adapter_version": "", "contract_version": "", "actor": "x", "run_id": "", "intent_id": "", "distinct_from": "",
+		"effect": ledger.EffectApplied, "reason": "", "detail": "", "evidence": "", "incident": "", "provider_key": "k",
+		"review_reason": "", "review_detail": "", "note": "", "receipt": "{}", "failure": nil,
+	}
+}
