@@ -117,11 +117,7 @@ func recorded(cur ledger.Operation, attempt int, outcome actions.Outcome) bool {
 }
 
 func refusedWrite(refused *ledger.WriteRefusedError) actions.Outcome {
-	o := actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
+	return actions.Outcome{Kind: actions.Rejected, Failure: actions.Failure{
 		Code: "write_refused", Message: "The database refused the write: " + refused.Message + ".",
 		Evidence: refused.Error() + "; the transaction was rolled back"}}
-	if refused.Permanent {
-		o.Kind = actions.Rejected
-	}
-	return o
 }

@@ -197,8 +197,11 @@ func (r *Reconciler) lapse(ctx context.Context, op ledger.Operation) error {
 // watch looks for effects that landed after their absence was proved.
 func (r *Reconciler) watch(ctx context.Context, op ledger.Operation) error {
 	action, args, err := r.Dispatcher.Reload(ctx, op)
-	if err != nil {
+	if errors.Is(err, ledger.ErrUnavailable) {
 		return err
+	}
+	if err != nil { // nothing to look with; the watch still ends in its time
+		return errors.Join(err, r.Ledger.EndWatch(ctx, op.Tenant, op.ID))
 	}
 	if looker, ok := action.Adapter.(actions.Looker); ok {
 		finding := r.find(ctx, op, looker, args)

@@ -86,6 +86,11 @@ func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveRevie
 	if err := applicable(review, op, decision); err != nil {
 		return nil, err
 	}
+	if decision == ledger.NotAppliedRetry {
+		if err := s.repeatable(ctx, op); err != nil {
+			return nil, err
+		}
+	}
 	moved, err := s.Ledger.Apply(ctx, decisionChange(p, op, review, decision, req))
 	if errors.Is(err, ledger.ErrFenced) {
 		// Somebody was faster. The operation tells who.
@@ -179,6 +184,17 @@ func applicable(review ledger.Review, op ledger.Operation, decision ledger.Decis
 		return refuse(codes.FailedPrecondition, reasonNotApplicable, "operation %s is %s and does not wait for a decision", op.ID, op.State)
 	}
 	return nil
+}
+
+// repeatable refuses to try again what can no longer be sent: an operation that
+// had ended has dropped its arguments.
+func (s *Server) repeatable(ctx context.Context, op ledger.Operation) error {
+	_, err := s.Dispatcher.StoredArguments(ctx, op)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return refuse(codes.FailedPrecondition, reasonNotApplicable,
+			"the arguments of operation %s are no longer stored: close it, and request the action again under a new key", op.ID)
+	}
+	return err
 }
 
 // decisionChange is the move that a decision makes.

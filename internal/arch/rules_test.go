@@ -15,9 +15,12 @@ var mustExist = []string{
 	"cmd/onceward",
 	"dispatch",
 	"fakeprovider",
+	"internal/app",
+	"internal/apptest",
 	"internal/pgtest",
 	"internal/privatepg",
 	"ledger",
+	"ledger/ledgertest",
 	"ledger/postgres",
 	"migrations",
 	"policy",
@@ -26,12 +29,23 @@ var mustExist = []string{
 	"server",
 }
 
+// testSupport are the packages that only tests import.
+var testSupport = []string{
+	"actions/actionstest/...",
+	"internal/apptest/...",
+	"internal/pgtest/...",
+	"ledger/ledgertest/...",
+}
+
 // inputOutput is what a package without I/O does not import.
 var inputOutput = []string{
 	"database/sql/...",
 	"io/fs",
 	"log/...",
-	"net/...",
+	"net",
+	"net/http/...",
+	"net/rpc/...",
+	"net/smtp",
 	"os/...",
 	"syscall/...",
 	"github.com/jackc/...",
@@ -112,9 +126,9 @@ var arrows = []struct {
 		from: []string{"server/..."},
 		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "policy", "internal/..."},
 		never: []string{
-			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/privatepg/...", "internal/pgtest/...",
+			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
-		why: "the server decides over small interfaces that it declares; cmd wires stores and adapters",
+		why: "the server decides over small interfaces that it declares; internal/app wires stores and adapters",
 	},
 	{
 		from: []string{"migrations/..."},
@@ -146,7 +160,7 @@ var gates = []struct {
 }{
 	{
 		to:   []string{"google.golang.org/grpc/...", "google.golang.org/genproto/..."},
-		from: []string{"server/...", "cmd/...", "client/...", "proto/..."},
+		from: []string{"server/...", "cmd/...", "client/...", "proto/...", "internal/app/...", "internal/apptest/..."},
 		why:  "domain code speaks typed errors; one file of the server makes statuses of them",
 	},
 	{
@@ -155,18 +169,23 @@ var gates = []struct {
 		why:  "only what starts a process for a person or a test may start a database",
 	},
 	{
-		to:   []string{"internal/pgtest/...", "testing/..."},
-		from: []string{"internal/pgtest/...", "actions/actionstest/...", "ledger/ledgertest/..."},
+		to:   append([]string{"testing/..."}, testSupport...),
+		from: testSupport,
 		why:  "what tests need has no place in the program",
 	},
 	{
 		to:   []string{"cmd/..."},
 		from: []string{"cmd/..."},
-		why:  "cmd wires; what others need belongs in a package of its own",
+		why:  "a command line is for people; what others need belongs in a package of its own",
+	},
+	{
+		to:   []string{"internal/app/..."},
+		from: []string{"internal/app/...", "internal/apptest/...", "cmd/..."},
+		why:  "it imports everybody, so that nobody else has to",
 	},
 	{
 		to:   []string{"ledger/postgres/..."},
-		from: []string{"ledger/postgres/...", "cmd/..."},
+		from: append([]string{"ledger/postgres/...", "internal/app/...", "cmd/..."}, testSupport...),
 		why:  "everybody else uses the ledger through an interface",
 	},
 }
