@@ -71,7 +71,7 @@ func newContacts(s *service, o Options) (*Contacts, error) {
 			Version:     "1",
 			LateLanding: o.LateLanding,
 			Lookup: actions.LookupRules{
-				Authoritative: true, SettleTime: o.ContactSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,
+				Authoritative: true, SettleTime: o.ArrivalTime, NegativeReads: 2, ReadGap: o.ReadGap,
 			},
 		},
 		Timeout: o.Timeout,

@@ -29,9 +29,9 @@ type Options struct {
 
 	// MailSettleTime is the longest that the e-mail search lags; default 60 s.
 	MailSettleTime time.Duration
-	// ContactSettleTime is how long a request that was sent may take to reach
-	// the CRM; default 5 s.
-	ContactSettleTime time.Duration
+	// ArrivalTime is how long a request that was sent may take to arrive at the
+	// providers whose look-ups do not lag, payments and CRM; default 5 s.
+	ArrivalTime time.Duration
 	// LateLanding is how long after a proved absence the reconciler keeps
 	// looking for a request that was held up on its way; default 5 min.
 	LateLanding time.Duration
@@ -55,8 +55,8 @@ func (o Options) withDefaults() Options {
 	if o.MailSettleTime == 0 {
 		o.MailSettleTime = time.Minute
 	}
-	if o.ContactSettleTime == 0 {
-		o.ContactSettleTime = 5 * time.Second
+	if o.ArrivalTime == 0 {
+		o.ArrivalTime = 5 * time.Second
 	}
 	if o.LateLanding == 0 {
 		o.LateLanding = 5 * time.Minute
@@ -78,7 +78,7 @@ func New(o Options) ([]actions.Adapter, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("demo adapters: %w", err)
 	}
-	return []actions.Adapter{refunds, invoices, contacts, newNotes()}, nil
+	return []actions.Adapter{refunds, invoices, contacts, newNotes(o)}, nil
 }
 
 // service is one provider's API: where it is and how to talk to it. It is safe

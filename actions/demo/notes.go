@@ -35,7 +35,7 @@ RETURNING operation_id::text, json_build_object('note', operation_id, 'subject',
 
 // newNotes makes notes.insert: a row in the ledger's own database, written in
 // the transaction that settles the operation.
-func newNotes() *sqlaction.Local {
+func newNotes(o Options) *sqlaction.Local {
 	return sqlaction.NewLocal(actions.Spec{
 		Type:        "notes.insert",
 		Version:     "1",
@@ -44,6 +44,7 @@ func newNotes() *sqlaction.Local {
 		Risk:        actions.RiskLow,
 		Schema:      json.RawMessage(noteSchema),
 		Contract:    actions.Contract{Provider: "ledger", Version: "1"},
+		Timeout:     o.Timeout,
 	}, nil, func(call actions.Call) (actions.Statement, error) {
 		var note struct {
 			Subject string `json:"subject"`

@@ -77,6 +77,11 @@ func newRefunds(s *service, o Options) (*Refunds, error) {
 			Keys: actions.KeyRules{
 				Honoured: true, MaxLength: 255, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: o.StoresFailures,
 			},
+			// Refunds are listed as soon as they exist. The key is tried first;
+			// the list decides where the key says nothing, as when a refusal
+			// came before the provider looked at it.
+			Lookup:      actions.LookupRules{Authoritative: true, SettleTime: o.ArrivalTime, ReadGap: o.ReadGap},
+			LateLanding: o.LateLanding,
 		},
 		Timeout: o.Timeout,
 	}}, nil
@@ -125,9 +130,7 @@ func (a *Refunds) request(call actions.Call) (httpaction.Request, error) {
 	return r, nil
 }
 
-// Lookup searches by operation id. The provider promises nothing about what it
-// does not find, so that only a find counts: the receipt of an answer that was
-// cut short. What is merely in doubt is settled by sending the same key again.
+// Lookup searches by operation id.
 func (a *Refunds) Lookup(ctx context.Context, query actions.Query) actions.Finding {
 	return a.service.search(ctx, "/v1/refunds", query, refundFields())
 }
