@@ -17,6 +17,7 @@ var mustExist = []string{
 	"fakeprovider",
 	"internal/app",
 	"internal/apptest",
+	"internal/demo",
 	"internal/pgtest",
 	"internal/privatepg",
 	"ledger",
@@ -146,6 +147,16 @@ var arrows = []struct {
 		why:  "a witness that shared code with us would share our mistakes",
 	},
 	{
+		from: []string{"internal/demo/..."},
+		may:  []string{stdlib, others, "proto/...", "fakeprovider"},
+		why:  "the demo judges from outside: as a client, and by what the provider holds",
+	},
+	{
+		from: []string{"examples/agent-trace"},
+		may:  []string{stdlib},
+		why:  "it is data",
+	},
+	{
 		from: []string{"internal/arch"},
 		may:  []string{stdlib},
 		why:  "the judge depends on nobody it judges",
@@ -160,7 +171,7 @@ var gates = []struct {
 }{
 	{
 		to:   []string{"google.golang.org/grpc/...", "google.golang.org/genproto/..."},
-		from: []string{"server/...", "cmd/...", "client/...", "proto/...", "internal/app/...", "internal/apptest/..."},
+		from: []string{"server/...", "cmd/...", "client/...", "proto/...", "internal/app/...", "internal/apptest/...", "internal/demo/..."},
 		why:  "domain code speaks typed errors; one file of the server makes statuses of them",
 	},
 	{
@@ -175,7 +186,7 @@ var gates = []struct {
 	},
 	{
 		to:   []string{"cmd/..."},
-		from: []string{"cmd/..."},
+		from: []string{"cmd/...", "examples/adapter"}, // a main package with adapters of its own
 		why:  "a command line is for people; what others need belongs in a package of its own",
 	},
 	{

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/internal/secrets"
@@ -16,7 +20,7 @@ import (
 // owner is what the administrative commands share: they work on the ledger
 // directly, as the role that owns the schema.
 type owner struct {
-	DatabaseURL string `name:"database-url" required:"" help:"Postgres URL of the role that owns the schema."`
+	DatabaseURL string `env:"ONCEWARD_DATABASE_URL" name:"database-url" required:"" help:"Postgres URL of the role that owns the schema."`
 }
 
 func (o owner) do(ctx context.Context, f func(*postgres.Store) error) error {
@@ -25,7 +29,28 @@ func (o owner) do(ctx context.Context, f func(*postgres.Store) error) error {
 		return err
 	}
 	defer store.Close()
-	return f(store)
+	return withAdvice(f(store))
+}
+
+// withAdvice says what to do about a database without a ledger, and about a
+// login that has no business here.
+func withAdvice(err error) error {
+	switch sqlState(err) {
+	case pgerrcode.UndefinedTable:
+		return fmt.Errorf("the database has no ledger yet: run onceward migrate first (%w)", err)
+	case pgerrcode.InsufficientPrivilege:
+		return fmt.Errorf("the login of --database-url (ONCEWARD_DATABASE_URL) may not do this: %w", err)
+	}
+	return err
+}
+
+// sqlState returns the SQLSTATE of a statement that Postgres refused, else "".
+func sqlState(err error) string {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
 }
 
 type tenantsCmd struct {
@@ -33,6 +58,8 @@ type tenantsCmd struct {
 	Enable  tenantEnableCmd  `cmd:"" help:"Switch a tenant on."`
 	Disable tenantDisableCmd `cmd:"" help:"Switch a tenant off: its credentials are refused at once."`
 }
+
+func (*tenantsCmd) Help() string { return (*tenantCreateCmd)(nil).Help() }
 
 type tenantCreateCmd struct {
 	owner
@@ -47,6 +74,9 @@ func (*tenantCreateCmd) Help() string {
 func (c *tenantCreateCmd) Run(ctx context.Context, s streams) error {
 	return c.do(ctx, func(store *postgres.Store) error {
 		if err := store.CreateTenant(ctx, c.Tenant); err != nil {
+			if sqlState(err) == pgerrcode.CheckViolation {
+				return fmt.Errorf("tenant %q: want lower-case letters, digits, - and _, at most 63, the first a letter or a digit", c.Tenant)
+			}
 			return err
 		}
 		fmt.Fprintf(s.out, "Tenant %s exists. Give it a key: onceward keys create %s --actor=NAME --role=agent\n", c.Tenant, c.Tenant)
@@ -76,10 +106,18 @@ func (c *tenantSwitch) set(ctx context.Context, s streams, active bool, done str
 
 type tenantEnableCmd struct{ tenantSwitch }
 
+func (*tenantEnableCmd) Help() string {
+	return "Example:\n  onceward tenants enable acme --database-url=postgres://owner@db/onceward"
+}
+
 // Run switches the tenant on.
 func (c *tenantEnableCmd) Run(ctx context.Context, s streams) error { return c.set(ctx, s, true, "on") }
 
 type tenantDisableCmd struct{ tenantSwitch }
+
+func (*tenantDisableCmd) Help() string {
+	return "Example:\n  onceward tenants disable acme --database-url=postgres://owner@db/onceward\n\nAttempts that are under way end, and doubt is still resolved."
+}
 
 // Run switches the tenant off.
 func (c *tenantDisableCmd) Run(ctx context.Context, s streams) error {
@@ -91,6 +129,8 @@ type keysCmd struct {
 	List   keyListCmd   `cmd:"" help:"List a tenant's API keys."`
 	Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key at once."`
 }
+
+func (*keysCmd) Help() string { return (*keyCreateCmd)(nil).Help() }
 
 type keyCreateCmd struct {
 	owner
@@ -117,9 +157,13 @@ func (c *keyCreateCmd) Run(ctx context.Context, s streams) error {
 			credential.ExpiresAt = time.Now().Add(c.Expires)
 		}
 		if err := store.AddCredential(ctx, credential); err != nil {
-			return fmt.Errorf("%w (does the tenant exist? onceward tenants create %s)", err, c.Tenant)
+			if sqlState(err) == pgerrcode.ForeignKeyViolation {
+				return fmt.Errorf("no tenant %q: make it with onceward tenants create %s", c.Tenant, c.Tenant)
+			}
+			return err
 		}
 		fmt.Fprintln(s.out, key.Text())
+		fmt.Fprintln(s.err, "It is shown this once. Client commands take it as ONCEWARD_API_KEY.")
 		return nil
 	})
 }
@@ -129,12 +173,20 @@ type keyListCmd struct {
 	Tenant string `arg:"" help:"Tenant."`
 }
 
+func (*keyListCmd) Help() string {
+	return "Example:\n  onceward keys list acme --database-url=postgres://owner@db/onceward"
+}
+
 // Run lists the keys without their secrets.
 func (c *keyListCmd) Run(ctx context.Context, s streams) error {
 	return c.do(ctx, func(store *postgres.Store) error {
 		list, err := store.Credentials(ctx, c.Tenant)
 		if err != nil {
 			return err
+		}
+		if len(list) == 0 {
+			fmt.Fprintf(s.out, "Tenant %s has no keys, or there is no such tenant.\n", c.Tenant)
+			return nil
 		}
 		w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tACTOR\tROLES\tCREATED\tSTATE")
@@ -148,7 +200,7 @@ func (c *keyListCmd) Run(ctx context.Context, s streams) error {
 			case !k.ExpiresAt.IsZero():
 				state = "valid until " + k.ExpiresAt.Format(time.RFC3339)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\n", k.KeyID, k.Actor, k.Roles, k.CreatedAt.Format(time.RFC3339), state)
+			fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\n", k.KeyID, k.Actor, strings.Join(k.Roles, ","), k.CreatedAt.Format(time.RFC3339), state)
 		}
 		return w.Flush()
 	})
@@ -158,6 +210,10 @@ type keyRevokeCmd struct {
 	owner
 	Tenant string `arg:"" help:"Tenant of the key."`
 	ID     string `arg:"" help:"Id of the key, as keys list shows it."`
+}
+
+func (*keyRevokeCmd) Help() string {
+	return "Example:\n  onceward keys revoke acme r18ohanh2hbeoibg --database-url=postgres://owner@db/onceward"
 }
 
 // Run revokes the key.
@@ -178,6 +234,8 @@ func (c *keyRevokeCmd) Run(ctx context.Context, s streams) error {
 type secretsCmd struct {
 	Create secretsCreateCmd `cmd:"" help:"Create a set of secrets in a new folder."`
 }
+
+func (*secretsCmd) Help() string { return (*secretsCreateCmd)(nil).Help() }
 
 type secretsCreateCmd struct {
 	Dir string `arg:"" type:"path" help:"Folder for the secrets."`

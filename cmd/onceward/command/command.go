@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/onceward/onceward/actions"
 )
@@ -79,7 +81,6 @@ func Main(args []string, o Options) int {
 		kong.Writers(s.out, s.err),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.DefaultEnvars("ONCEWARD"),
 	)
 	if err != nil {
 		fmt.Fprintln(s.err, "onceward:", err)
@@ -93,13 +94,17 @@ func Main(args []string, o Options) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "onceward: %s (see onceward --help)\n", err)
+		fmt.Fprintf(s.err, "onceward: %s (see %s --help)\n", err, askedFor(err))
 		return exitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // who interrupts twice does not want to wait
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(s, o); err != nil {
+		if ctx.Err() != nil && status.Code(err) == codes.Canceled {
+			err = errLeft
+		}
 		fmt.Fprintln(s.err, "onceward:", oneLine(err))
 		if errors.Is(err, errUsage) {
 			return exitUsage
@@ -109,8 +114,21 @@ func Main(args []string, o Options) int {
 	return exitOK
 }
 
-// errUsage marks errors in what was typed.
-var errUsage = errors.New("wrong usage")
+var (
+	// errUsage marks errors in what was typed.
+	errUsage = errors.New("wrong usage")
+	// errLeft stands for a call that the user did not wait for.
+	errLeft = errors.New("interrupted; what was requested goes on, and asking again with the same key is safe")
+)
+
+// askedFor names the command that an error of the parser is about.
+func askedFor(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return "onceward"
+}
 
 // newLog makes the logger of a running service.
 func newLog(w io.Writer, level slog.Level, asJSON bool) *slog.Logger {

@@ -2,11 +2,8 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -14,25 +11,19 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/fakeprovider"
-	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/privatepg"
 	"github.com/onceward/onceward/internal/secrets"
-	"github.com/onceward/onceward/ledger"
-	"github.com/onceward/onceward/ledger/postgres"
-	"github.com/onceward/onceward/migrations"
 )
 
 type devCmd struct {
-	Listen         string `default:"127.0.0.1:7070" help:"Address of the API (loopback; port 0 takes a free one)."`
+	Listen         string `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API (loopback; port 0 takes a free one)."`
 	ProviderListen string `default:"127.0.0.1:0" help:"Address of the fake provider."`
-	DataDir        string `help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account; see the README." type:"path"`
-	DatabaseURL    string `name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
+	DataDir        string `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
+	DatabaseURL    string `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
 	Verbose        bool   `short:"v" help:"Log every request and attempt."`
 }
 
@@ -57,7 +48,8 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // Postgres runs as another account and must pass through; the files in it are private.
+	// Postgres may run as another account and must pass through; the files are private.
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	state, err := loadDevState(dir)
@@ -66,8 +58,15 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	}
 	ownerURL := c.DatabaseURL
 	pgDown := make(<-chan struct{}) // never, for a Postgres of others
-	if ownerURL == "" {
+	if ownerURL != "" {
+		if err := refuseForeignLedger(ctx, ownerURL); err != nil {
+			return err
+		}
+	} else {
 		pg, err := privatepg.Start(ctx, privatepg.Options{Dir: filepath.Join(dir, "postgres"), Log: newLog(s.err, slog.LevelInfo, false)})
+		if errors.Is(err, privatepg.ErrInUse) {
+			return fmt.Errorf("%w (--data-dir names another)", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -77,7 +76,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 			return err
 		}
 	}
-	serveURL, err := prepareLedger(ctx, ownerURL, state)
+	serveURL, err := prepareLedger(ctx, ownerURL, serveLogin, state.DatabasePassword, state.demoKeys())
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,10 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return fmt.Errorf("fake provider: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
-	registry, err := demoRegistry(provider.URL(), fakeprovider.DefaultToken, o.Adapters)
+	registry, err := demoRegistry(demo.Options{
+		ProviderURL: provider.URL(), Token: fakeprovider.DefaultToken,
+		MailSettleTime: 5 * time.Second, ArrivalTime: 2 * time.Second,
+	}, o.Adapters)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,10 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	state.Address = listener.Addr().String()
+	if err := state.write(dir); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	service, err := app.New(ctx, app.Config{
 		DatabaseURL: serveURL, Secrets: keys, Registry: registry, Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
@@ -105,7 +111,10 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	printBanner(s, dir, listener.Addr().String(), provider.URL(), serveURL, state)
+	printBanner(s, dir, provider.URL(), serveURL, state)
+	if usual, err := dataDir(""); err != nil || dir != usual {
+		fmt.Fprintf(s.out, "For the client commands: export ONCEWARD_DATA_DIR=%s\n", dir)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -140,11 +149,8 @@ func dataDir(given string) (string, error) {
 }
 
 // demoRegistry has the demo actions on a provider, and more.
-func demoRegistry(providerURL, token string, more []actions.Adapter) (*actions.Registry, error) {
-	adapters, err := demo.New(demo.Options{
-		ProviderURL: providerURL, Token: token,
-		MailSettleTime: 5 * time.Second, ContactSettleTime: 2 * time.Second,
-	})
+func demoRegistry(o demo.Options, more []actions.Adapter) (*actions.Registry, error) {
+	adapters, err := demo.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -169,166 +175,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// ensureDatabase creates a database unless it is there, and returns its URL.
-func ensureDatabase(ctx context.Context, maintenanceURL, name string) (string, error) {
-	conn, err := pgx.Connect(ctx, maintenanceURL)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	var there bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil {
-		return "", err
-	}
-	if !there {
-		if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-			return "", err
-		}
-	}
-	u, err := url.Parse(maintenanceURL)
-	if err != nil {
-		return "", err
-	}
-	u.Path = "/" + name
-	return u.String(), nil
-}
-
-// serveLogin is the login of dev's serving role.
-const serveLogin = "onceward_dev_serve"
-
-// prepareLedger migrates, makes the demo's table, tenants and keys, and returns
-// the URL of a login that may only serve.
-func prepareLedger(ctx context.Context, ownerURL string, state devState) (string, error) {
-	if _, err := migrations.Up(ctx, ownerURL); err != nil {
-		return "", err
-	}
-	conn, err := pgx.Connect(ctx, ownerURL)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, demo.NotesTable()); err != nil {
-		return "", fmt.Errorf("table of notes.insert: %w", err)
-	}
-	// DDL takes no parameters; the password is base32 of our own making.
-	if _, err := conn.Exec(ctx, fmt.Sprintf(`
-		DO $$ BEGIN
-			IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%[1]s') THEN CREATE ROLE %[1]s LOGIN; END IF;
-		END $$;
-		ALTER ROLE %[1]s PASSWORD '%[2]s';
-		GRANT onceward_serve TO %[1]s;`, serveLogin, state.DatabasePassword)); err != nil {
-		return "", fmt.Errorf("serving role: %w", err)
-	}
-	if err := ensureDemoKeys(ctx, ownerURL, state); err != nil {
-		return "", err
-	}
-	u, err := url.Parse(ownerURL)
-	if err != nil {
-		return "", err
-	}
-	u.User = url.UserPassword(serveLogin, state.DatabasePassword)
-	return u.String(), nil
-}
-
-// ensureDemoKeys makes the demo tenants and stores their keys.
-func ensureDemoKeys(ctx context.Context, ownerURL string, state devState) error {
-	store, err := postgres.Open(ctx, ownerURL)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	for _, demo := range state.demoKeys() {
-		key, err := apikey.Parse(demo.text)
-		if err != nil {
-			return err
-		}
-		if err := store.CreateTenant(ctx, key.Tenant); err != nil {
-			return err
-		}
-		_, err = store.Credential(ctx, key.Tenant, key.ID)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return err
-		}
-		hash := key.Hash()
-		err = store.AddCredential(ctx, postgres.Credential{Tenant: key.Tenant, KeyID: key.ID, Hash: hash[:], Actor: demo.actor, Roles: demo.roles})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// devState is what dev keeps beside its database: demo credentials, readable by
-// their owner only. The client commands use them when no key is given.
-type devState struct {
-	DatabasePassword string `json:"database_password"`
-	AgentKey         string `json:"agent_key"`
-	ReviewerKey      string `json:"reviewer_key"`
-	OtherAgentKey    string `json:"other_agent_key"`
-	// Address is where the last dev listened.
-	Address string `json:"address,omitempty"`
-}
-
-type demoKey struct {
-	text, actor string
-	roles       []string
-}
-
-func (d devState) demoKeys() []demoKey {
-	return []demoKey{
-		{d.AgentKey, "demo-planner", []string{"agent"}},
-		{d.ReviewerKey, "demo-reviewer", []string{"reviewer", "auditor"}},
-		{d.OtherAgentKey, "demo-planner", []string{"agent"}},
-	}
-}
-
-func devStateFile(dir string) string { return filepath.Join(dir, "dev.json") }
-
-// readDevState reads the state of a dev folder; fs.ErrNotExist when there is
-// none.
-func readDevState(dir string) (devState, error) {
-	var state devState
-	data, err := os.ReadFile(devStateFile(dir))
-	if err != nil {
-		return state, err
-	}
-	if err := json.Unmarshal(data, &state); err != nil {
-		return state, fmt.Errorf("%s: %w", devStateFile(dir), err)
-	}
-	return state, nil
-}
-
-func loadDevState(dir string) (devState, error) {
-	state, err := readDevState(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return state, err
-	}
-	state = devState{
-		DatabasePassword: rand.Text(),
-		AgentKey:         apikey.New(demoTenant).Text(),
-		ReviewerKey:      apikey.New(demoTenant).Text(),
-		OtherAgentKey:    apikey.New(otherTenant).Text(),
-	}
-	return state, state.write(dir)
-}
-
-// write replaces the file as a whole, so that a reader never sees half of it.
-func (d devState) write(dir string) error {
-	data, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return err
-	}
-	next := devStateFile(dir) + ".new"
-	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, devStateFile(dir))
-}
-
-func printBanner(s streams, dir, api, providerURL, serveURL string, state devState) {
+// printBanner says what listens where, and what to do now.
+func printBanner(s streams, dir, providerURL, serveURL string, state devState) {
 	database := serveURL
 	if u, err := url.Parse(serveURL); err == nil {
 		database = u.Redacted()
@@ -350,10 +198,6 @@ Try it:
   grpcurl -plaintext -H 'authorization: Bearer %[6]s' -d '{"action_type":"payments.refund.create","arguments":{"charge_id":"ch_42","amount":4900,"currency":"usd"},"run":{"run_id":"run_1","step_id":"refund"}}' %[1]s onceward.v1.ActionService/RequestAction
 
 Run the last line again: the same receipt, and still one refund at the provider.
-Without grpcurl: onceward list, onceward request --help. Stop with Ctrl-C.
-`, api, providerURL, database, dir, demoTenant, state.AgentKey, state.ReviewerKey)
-	state.Address = api
-	if err := state.write(dir); err != nil {
-		fmt.Fprintln(s.err, "onceward: the address is not remembered for the client commands:", err)
-	}
+Without grpcurl, in another terminal: onceward list, onceward request --help. Stop with Ctrl-C.
+`, state.Address, providerURL, database, dir, demoTenant, state.AgentKey, state.ReviewerKey)
 }

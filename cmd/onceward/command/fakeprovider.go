@@ -17,7 +17,7 @@ type fakeproviderCmd struct {
 }
 
 func (*fakeproviderCmd) Help() string {
-	return "Example:\n  onceward fakeprovider --listen=127.0.0.1:7071\n  curl http://127.0.0.1:7071/_fake/\n\nThe second line says what faults it can play and how to count its effects."
+	return "Example:\n  onceward fakeprovider --listen=127.0.0.1:7071\n  curl http://127.0.0.1:7071/_fake/\n\nThe second line says what faults it can play and how to count its effects.\nFor onceward serve --demo-provider-url: the token, in a file for --demo-provider-token-file, is " + fakeprovider.DefaultToken + "."
 }
 
 // Run serves until it is told to stop.

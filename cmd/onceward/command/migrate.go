@@ -11,7 +11,7 @@ import (
 )
 
 type migrateCmd struct {
-	DatabaseURL string `name:"database-url" required:"" help:"Postgres URL of the role that owns the schema; directly, not through a pooler."`
+	DatabaseURL string `env:"ONCEWARD_DATABASE_URL" name:"database-url" required:"" help:"Postgres URL of the role that owns the schema; directly, not through a pooler."`
 	Demo        bool   `help:"Also make the table of notes.insert."`
 }
 

@@ -14,7 +14,7 @@ import (
 func printOperation(w io.Writer, op *oncewardv1.Operation) {
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%-10s %s\n", name, value)
+			fmt.Fprintf(w, "%-10s %s\n", name, strings.TrimSpace(value))
 		}
 	}
 	line("operation", op.GetId())

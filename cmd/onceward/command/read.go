@@ -85,14 +85,14 @@ func (c *listCmd) Run(ctx context.Context, s streams) error {
 	}
 	return c.print(s, resp, func(w io.Writer) {
 		if len(resp.GetOperations()) == 0 {
-			fmt.Fprintln(w, "No operations.")
+			fmt.Fprintln(w, "No operations match. To request an action: onceward request --help")
 			return
 		}
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "RECORDED\tOPERATION\tACTION\tSTATE\tREFERENCE\tKEY")
 		for _, op := range resp.GetOperations() {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", op.GetCreatedAt().AsTime().Format(time.RFC3339), op.GetId(), op.GetActionType(),
-				lower(op.GetState().String(), "OPERATION_STATE_"), op.GetReceipt().GetProviderReference(), op.GetIdempotencyKey())
+				lower(op.GetState().String(), "OPERATION_STATE_"), op.GetProviderReference(), op.GetIdempotencyKey())
 		}
 		_ = table.Flush() // it writes to w, whose errors no line here checks
 		if token := resp.GetNextPageToken(); token != "" {
@@ -100,6 +100,9 @@ func (c *listCmd) Run(ctx context.Context, s streams) error {
 		}
 	})
 }
+
+// watchTime is RFC 3339 with milliseconds, which line up.
+const watchTime = "2006-01-02T15:04:05.000Z07:00"
 
 type watchCmd struct {
 	client
@@ -131,8 +134,14 @@ func (c *watchCmd) Run(ctx context.Context, s streams) error {
 		}
 		err = c.print(s, resp, func(w io.Writer) {
 			op := resp.GetOperation()
-			fmt.Fprintf(w, "%s  %s, effect %s, %d attempts %s\n", op.GetUpdatedAt().AsTime().Format(time.RFC3339Nano),
-				lower(op.GetState().String(), "OPERATION_STATE_"), lower(op.GetEffect().String(), "EFFECT_"), len(op.GetAttempts()), op.GetReceipt().GetProviderReference())
+			facts := []string{lower(op.GetState().String(), "OPERATION_STATE_"), "effect " + lower(op.GetEffect().String(), "EFFECT_")}
+			if n := len(op.GetAttempts()); n > 0 {
+				facts = append(facts, fmt.Sprintf("attempt %d", n))
+			}
+			if reference := op.GetProviderReference(); reference != "" {
+				facts = append(facts, reference)
+			}
+			fmt.Fprintf(w, "%s  %s\n", op.GetUpdatedAt().AsTime().Format(watchTime), strings.Join(facts, ", "))
 		})
 		if err != nil {
 			return err

@@ -59,7 +59,7 @@ func (c *requestCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		return c.print(s, resp, func(w io.Writer) {
-			fmt.Fprintf(w, "%s\nkey  %s\n", resp.GetExplanation(), resp.GetIdempotencyKey())
+			fmt.Fprintf(w, "%s\nkey        %s\n", resp.GetExplanation(), resp.GetIdempotencyKey())
 		})
 	}
 	resp, err := actions.RequestAction(ctx, req)

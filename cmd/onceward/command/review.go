@@ -42,11 +42,21 @@ func (c *reviewsCmd) Run(ctx context.Context, s streams) error {
 			if args := item.GetArgumentsJson(); args != "" {
 				fmt.Fprintf(w, "arguments  %s\n", args)
 			}
+			fmt.Fprintf(w, "decide     %s\n", howToDecide(item.GetOperation().GetReview()))
 		}
 		if token := resp.GetNextPageToken(); token != "" {
 			fmt.Fprintf(w, "More: --page-token=%s\n", token)
 		}
 	})
+}
+
+// howToDecide says which commands answer a review.
+func howToDecide(r *oncewardv1.Review) string {
+	resolve := "onceward resolve " + r.GetId()
+	if r.GetReason() == oncewardv1.ReviewReason_REVIEW_REASON_APPROVAL_REQUIRED {
+		return resolve + " approve|reject"
+	}
+	return resolve + " confirm|retry|close --note=... (confirm also wants --reference)"
 }
 
 type resolveCmd struct {

@@ -9,27 +9,35 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/secrets"
 )
 
 type serveCmd struct {
-	DatabaseURL string     `name:"database-url" required:"" help:"Postgres URL of a login that is a member of onceward_serve."`
-	SecretsDir  string     `required:"" type:"existingdir" help:"Folder made by: onceward secrets create."`
-	Roles       []string   `default:"api,reconciler" help:"What this process does: api, reconciler."`
-	Listen      string     `default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
-	TLSCert     string     `name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
-	TLSKey      string     `name:"tls-key" type:"existingfile" help:"Private key, PEM."`
-	MaxInFlight int        `default:"1024" help:"Attempts under way at once; more are refused."`
-	LogLevel    slog.Level `default:"info" help:"debug, info, warn or error."`
-	LogFormat   string     `default:"json" enum:"json,text" help:"json or text."`
+	DatabaseURL string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" required:"" help:"Postgres URL of a login that is a member of onceward_serve."`
+	SecretsDir  string   `env:"ONCEWARD_SECRETS_DIR" required:"" type:"existingdir" help:"Folder made by: onceward secrets create."`
+	Roles       []string `env:"ONCEWARD_ROLES" default:"api,reconciler" help:"What this process does: api, reconciler."`
+	Listen      string   `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
+	TLSCert     string   `env:"ONCEWARD_TLS_CERT" name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
+	TLSKey      string   `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
+	MaxInFlight int      `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
-	DemoProviderURL       string `name:"demo-provider-url" help:"Register the demo actions on this fake provider."`
-	DemoProviderTokenFile string `type:"existingfile" help:"File with the fake provider's token."`
+	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
+	ReconcileInterval time.Duration `env:"ONCEWARD_RECONCILE_INTERVAL" default:"1s" help:"Time between two rounds of the reconciler."`
+
+	LogLevel  slog.Level `env:"ONCEWARD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string     `env:"ONCEWARD_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
+
+	DemoProviderURL       string        `env:"ONCEWARD_DEMO_PROVIDER_URL" name:"demo-provider-url" help:"Register the demo actions on this fake provider."`
+	DemoProviderTokenFile string        `env:"ONCEWARD_DEMO_PROVIDER_TOKEN_FILE" type:"existingfile" help:"File with the fake provider's token."`
+	DemoAttemptTimeout    time.Duration `env:"ONCEWARD_DEMO_ATTEMPT_TIMEOUT" default:"30s" help:"How long one attempt of a demo action may take."`
+	DemoSettleTime        time.Duration `env:"ONCEWARD_DEMO_SETTLE_TIME" default:"5s" help:"The longest that the fake provider's look-ups lag."`
 }
 
 func (*serveCmd) Help() string {
@@ -50,6 +58,14 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 			return fmt.Errorf("%w: --roles: %q is neither api nor reconciler", errUsage, role)
 		}
 	}
+	for flag, d := range map[string]time.Duration{
+		"lease-grace": c.LeaseGrace, "reconcile-interval": c.ReconcileInterval,
+		"demo-attempt-timeout": c.DemoAttemptTimeout, "demo-settle-time": c.DemoSettleTime,
+	} {
+		if d <= 0 {
+			return fmt.Errorf("%w: --%s: want a time above 0, such as 5s", errUsage, flag)
+		}
+	}
 	registry, err := c.registry(o)
 	if err != nil {
 		return err
@@ -62,6 +78,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	config := app.Config{
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: registry, Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
+		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval,
 	}
 	if slices.Contains(c.Roles, "api") {
 		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
@@ -73,12 +90,17 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		if config.Listener != nil {
 			err = errors.Join(err, config.Listener.Close())
 		}
-		return err
+		return withAdvice(err)
 	}
 	if config.Listener != nil {
 		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(registry.All()))
 	}
-	return service.Run(ctx)
+	if config.Reconcile {
+		log.Info("reconciling", "interval", c.ReconcileInterval)
+	}
+	err = service.Run(ctx)
+	log.Info("stopped")
+	return err
 }
 
 // listen opens the API's address with its TLS certificate.
@@ -111,5 +133,8 @@ func (c *serveCmd) registry(o Options) (*actions.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return demoRegistry(c.DemoProviderURL, strings.TrimSpace(string(token)), o.Adapters)
+	return demoRegistry(demo.Options{
+		ProviderURL: c.DemoProviderURL, Token: strings.TrimSpace(string(token)),
+		Timeout: c.DemoAttemptTimeout, MailSettleTime: c.DemoSettleTime, ArrivalTime: c.DemoSettleTime,
+	}, o.Adapters)
 }

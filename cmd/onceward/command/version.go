@@ -7,6 +7,8 @@ import (
 
 type versionCmd struct{}
 
+func (*versionCmd) Help() string { return "Example:\n  onceward version" }
+
 // Run prints the version of the module and of Go.
 func (*versionCmd) Run(s streams) error {
 	version, goVersion := "(devel)", "unknown"

@@ -1,0 +1,208 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// run is the command line in this process, with nothing in the environment.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ONCEWARD_") {
+			t.Setenv(name, "") // so that it is put back after the test
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	var out, err bytes.Buffer
+	code = Main(args, Options{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err})
+	return code, out.String(), err.String()
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"-h"}} {
+		code, stdout, stderr := run(t, args...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "Start with: onceward dev") {
+			t.Errorf("onceward %v: exit code %d, output %q, errors %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestEveryCommandShowsAnExample(t *testing.T) {
+	for _, node := range commands(t) {
+		path := strings.Fields(node.Path())
+		t.Run(strings.Join(path, "_"), func(t *testing.T) {
+			code, stdout, stderr := run(t, append(path, "--help")...)
+			if code != 0 || stderr != "" {
+				t.Fatalf("exit code %d, errors %q", code, stderr)
+			}
+			if !strings.Contains(stdout, "Example") || !strings.Contains(stdout, "\n    onceward "+path[0]) {
+				t.Errorf("no example of onceward %s in: %s", path, stdout)
+			}
+		})
+	}
+}
+
+// TestWrongUsage: exit code 2 and one line that says what is wrong and where
+// the help is.
+func TestWrongUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"no-such-command"}, `no-such-command.*\(see onceward --help\)`},
+		{[]string{"--no-such-flag"}, `unknown flag --no-such-flag`},
+		{[]string{"list", "--no-such-flag"}, `unknown flag --no-such-flag.*\(see onceward list --help\)`},
+		{[]string{"keys", "create"}, `expected "<tenant>"|missing flags.*\(see onceward keys create --help\)`},
+		{[]string{"keys", "create", "acme", "--actor=a", "--role=owner", "--database-url=postgres://x"}, `--role must be one of`},
+		{[]string{"keys", "create", "acme", "--actor=a", "--role=agent", "--expires=-1h", "--database-url=postgres://x"}, `--expires cannot be negative`},
+		{[]string{"list", "--state=lost"}, `--state must be one of`},
+		{[]string{"request", "payments.refund.create"}, `expected "<arguments>"`},
+		{[]string{"request", "a.b", "{}", "--wait=soon"}, `--wait`},
+		{[]string{"get"}, `an operation id or --key`},
+		{[]string{"get", "id", "--key=k"}, `an operation id or --key`},
+		{[]string{"resolve", "id", "perhaps"}, `must be one of`},
+		{[]string{"migrate"}, `missing flags: --database-url`},
+		{[]string{"list", "--ca-cert=/no/such/file"}, `--ca-cert.*no such file`},
+	} {
+		t.Run(strings.Join(tt.args, "_"), func(t *testing.T) {
+			code, stdout, stderr := run(t, tt.args...)
+			if code != exitUsage {
+				t.Errorf("exit code %d, want %d", code, exitUsage)
+			}
+			checkErrorLine(t.Fatalf, stdout, stderr, regexp.MustCompile(tt.want))
+		})
+	}
+}
+
+// TestNoDatabase: an address without a Postgres is one line without the
+// password.
+func TestNoDatabase(t *testing.T) {
+	for _, args := range [][]string{{"migrate"}, {"tenants", "create", "acme"}, {"keys", "list", "acme"}} {
+		code, stdout, stderr := run(t, append(args, "--database-url=postgres://owner:hunter2@127.0.0.1:1/onceward?sslmode=disable")...)
+		if code != exitError {
+			t.Errorf("%v: exit code %d, want %d", args, code, exitError)
+		}
+		checkErrorLine(t.Fatalf, stdout, stderr, regexp.MustCompile(`127\.0\.0\.1:1.*connection refused`))
+		if strings.Contains(stderr, "hunter2") {
+			t.Errorf("%v: the password is shown: %s", args, stderr)
+		}
+	}
+}
+
+// TestEnvironment holds which flags the environment can set: configuration, and
+// nothing that changes what a single command does.
+func TestEnvironment(t *testing.T) {
+	client := "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATA_DIR"
+	want := map[string]string{
+		"dev": "ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN",
+		"serve": "ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
+			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
+			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_RECONCILE_INTERVAL " +
+			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY",
+		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
+		"actions": client, "reviews": client, "resolve": client,
+	}
+	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke"} {
+		want[owner] = "ONCEWARD_DATABASE_URL"
+	}
+	got := map[string]string{}
+	for _, node := range commands(t) {
+		var names []string
+		for _, flag := range node.Flags {
+			for _, name := range flag.Envs {
+				names = append(names, name)
+				if derived := "ONCEWARD_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")); name != derived {
+					t.Errorf("onceward %s: flag --%s is %s in the environment, want %s", node.Path(), flag.Name, name, derived)
+				}
+			}
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			got[node.Path()] = strings.Join(names, " ")
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(got)) {
+		if got[path] != want[path] {
+			t.Errorf("onceward %s reads %q, want %q", path, got[path], want[path])
+		}
+	}
+	for path := range want {
+		if got[path] == "" {
+			t.Errorf("onceward %s reads nothing from the environment, want %q", path, want[path])
+		}
+	}
+}
+
+// TestServeTakesEveryFlagFromTheEnvironment is what its help promises.
+func TestServeTakesEveryFlagFromTheEnvironment(t *testing.T) {
+	for _, node := range commands(t) {
+		if node.Path() != "serve" {
+			continue
+		}
+		for _, flag := range node.Flags {
+			if flag.Name != "help" && len(flag.Envs) == 0 {
+				t.Errorf("--%s cannot be given in the environment", flag.Name)
+			}
+		}
+		return
+	}
+	t.Fatal("no command serve")
+}
+
+// TestComposeFile holds that the variables in docker-compose.yml are ones that
+// onceward dev reads.
+func TestComposeFile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docker-compose.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, node := range commands(t) {
+		for _, flag := range node.Flags {
+			for _, name := range flag.Envs {
+				known[name] = known[name] || node.Path() == "dev"
+			}
+		}
+	}
+	names := regexp.MustCompile(`ONCEWARD_[A-Z_]+`).FindAllString(string(text), -1)
+	if len(names) == 0 {
+		t.Error("no variables found")
+	}
+	for _, name := range names {
+		if !known[name] {
+			t.Errorf("docker-compose.yml sets %s, which onceward dev does not read", name)
+		}
+	}
+}
+
+// commands are all nodes of the command line that can be asked for help.
+func commands(t *testing.T) []*kong.Node {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("onceward"))
+	if err != nil {
+		t.Fatal(fmt.Errorf("the command line is malformed: %w", err))
+	}
+	var all []*kong.Node
+	var walk func(*kong.Node)
+	walk = func(n *kong.Node) {
+		for _, child := range n.Children {
+			all = append(all, child)
+			walk(child)
+		}
+	}
+	walk(parser.Model.Node)
+	return all
+}
