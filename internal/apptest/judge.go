@@ -18,10 +18,11 @@ func (w *World) Describe() string {
 	var b strings.Builder
 	b.WriteString("provider saw:\n")
 	for _, r := range w.Provider.Requests() {
-		fmt.Fprintf(&b, "  request %+v\n", r)
+		fmt.Fprintf(&b, "  request %d: %s %s operation=%s key=%s fault=%s: status %d effect=%s replayed=%t finished=%t\n",
+			r.Number, r.Method, r.Target, r.OperationID, r.Key, r.Fault, r.Status, r.EffectID, r.Replayed, r.Finished)
 	}
 	for _, e := range w.Provider.Effects() {
-		fmt.Fprintf(&b, "  effect %+v\n", e)
+		fmt.Fprintf(&b, "  effect %s on %s by request %d: operation=%s %s\n", e.ID, e.NaturalKey, e.Request, e.OperationID, e.Body)
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package apptest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -95,8 +96,8 @@ func demoOptions(o demo.Options, providerURL string) demo.Options {
 	if o.MailSettleTime == 0 {
 		o.MailSettleTime = 300 * time.Millisecond
 	}
-	if o.ContactSettleTime == 0 {
-		o.ContactSettleTime = 100 * time.Millisecond
+	if o.ArrivalTime == 0 {
+		o.ArrivalTime = 100 * time.Millisecond
 	}
 	if o.ReadGap == 0 {
 		o.ReadGap = 50 * time.Millisecond
@@ -136,7 +137,8 @@ type Replica struct {
 func (r *Replica) Stop() { r.stop() }
 
 // Start runs a replica in this process: API and reconciler, with rounds every
-// 20 ms. change may alter its configuration.
+// 20 ms. change may alter its configuration; a replica without a listener has
+// no clients.
 func (w *World) Start(t testing.TB, change func(*app.Config)) *Replica {
 	t.Helper()
 	adapters, err := demo.New(w.Options.Demo)
@@ -161,7 +163,10 @@ func (w *World) Start(t testing.TB, change func(*app.Config)) *Replica {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- service.Run(ctx) }()
-	r := connect(t, config.Listener.Addr().String())
+	r := &Replica{}
+	if config.Listener != nil {
+		r = connect(t, config.Listener.Addr().String())
+	}
 	stopped := false
 	r.stop = func() {
 		if stopped {
@@ -219,10 +224,14 @@ func (w *World) WaitFor(t testing.TB, tenant, id string, states ...ledger.State)
 	t.Helper()
 	var op ledger.Operation
 	Eventually(t, func() bool {
-		var err error
-		if op, err = w.owner.Get(t.Context(), tenant, id); err != nil {
+		got, err := w.owner.Get(t.Context(), tenant, id)
+		switch {
+		case errors.Is(err, ledger.ErrUnavailable):
+			return false // tests stop the database
+		case err != nil:
 			t.Fatal(err)
 		}
+		op = got
 		for _, s := range states {
 			if op.State == s {
 				return true

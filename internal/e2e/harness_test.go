@@ -1,0 +1,311 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/onceward/onceward/fakeprovider"
+	"github.com/onceward/onceward/internal/app"
+	"github.com/onceward/onceward/internal/apptest"
+	"github.com/onceward/onceward/internal/pgtest"
+	"github.com/onceward/onceward/ledger"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(apptest.Main(func() int { return pgtest.Main(m) }))
+}
+
+// Short names for what the tests say all the time.
+const (
+	succeeded   = oncewardv1.OperationState_OPERATION_STATE_SUCCEEDED
+	failed      = oncewardv1.OperationState_OPERATION_STATE_FAILED
+	running     = oncewardv1.OperationState_OPERATION_STATE_RUNNING
+	needsReview = oncewardv1.OperationState_OPERATION_STATE_NEEDS_REVIEW
+
+	executed = oncewardv1.Disposition_DISPOSITION_EXECUTED
+	replayed = oncewardv1.Disposition_DISPOSITION_REPLAYED
+	joined   = oncewardv1.Disposition_DISPOSITION_JOINED
+	accepted = oncewardv1.Disposition_DISPOSITION_ACCEPTED
+)
+
+// action is one of the demo action types, as a test asks for it.
+type action struct {
+	name    string
+	request func(name string) *oncewardv1.RequestActionRequest
+}
+
+// The four kinds of provider. The name of a request is in the body that the
+// provider sees, so that a fault can be meant for it alone.
+func refund() action {
+	return action{"refund", func(name string) *oncewardv1.RequestActionRequest {
+		return apptest.Refund("ch_"+name, 500, "run_"+name)
+	}}
+}
+func invoice() action { return action{"invoice", apptest.Invoice} }
+func contact() action {
+	return action{"contact", func(name string) *oncewardv1.RequestActionRequest { return apptest.Contact(name + "@example.test") }}
+}
+func note() action {
+	return action{"note", func(name string) *oncewardv1.RequestActionRequest { return apptest.Note(name, "run_"+name) }}
+}
+
+func onProvider() []action { return []action{refund(), invoice(), contact()} }
+func everyAction() []action {
+	return append(onProvider(), note())
+}
+
+// forRequest gives faults to the writes whose body names the request.
+func forRequest(w *apptest.World, name string, faults ...fakeprovider.Fault) {
+	w.Provider.ForMatch(write(name), faults...)
+}
+
+// ask sends a request as the agent and wants an answer.
+func ask(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) *oncewardv1.RequestActionResponse {
+	t.Helper()
+	resp, err := try(t.Context(), w, r, req)
+	if err != nil {
+		t.Fatalf("%s: %v; %s", req.GetActionType(), err, w.Describe())
+	}
+	return resp
+}
+
+// askIn is ask, and wants a state.
+func askIn(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest, state oncewardv1.OperationState) *oncewardv1.RequestActionResponse {
+	t.Helper()
+	resp := ask(t, w, r, req)
+	if got := resp.GetOperation().GetState(); got != state {
+		t.Fatalf("%s is %s (%v), want %s; %s", req.GetActionType(), got, resp.GetOperation().GetFailure(), state, w.Describe())
+	}
+	return resp
+}
+
+func try(ctx context.Context, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
+	return r.Actions.RequestAction(apptest.As(ctx, w.Agent), req)
+}
+
+// waiting returns a copy of a request that is held for at most that long.
+func waiting(req *oncewardv1.RequestActionRequest, wait time.Duration) *oncewardv1.RequestActionRequest {
+	c := proto.CloneOf(req)
+	c.Wait = durationpb.New(wait)
+	return c
+}
+
+// keyed returns a copy of a request with a key of the caller's.
+func keyed(req *oncewardv1.RequestActionRequest, key string) *oncewardv1.RequestActionRequest {
+	c := proto.CloneOf(req)
+	c.IdempotencyKey = key
+	return c
+}
+
+// answer is what one of many callers got.
+type answer struct {
+	resp *oncewardv1.RequestActionResponse
+	err  error
+}
+
+// crowd lets n callers ask at one moment, each on the replica of its number,
+// and returns their answers.
+func crowd(t testing.TB, w *apptest.World, n int, req *oncewardv1.RequestActionRequest, replicas ...*apptest.Replica) []answer {
+	t.Helper()
+	answers := make([]answer, n)
+	start := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range n {
+		callers.Go(func() {
+			<-start
+			answers[i].resp, answers[i].err = try(t.Context(), w, replicas[i%len(replicas)], proto.CloneOf(req))
+		})
+	}
+	close(start)
+	callers.Wait()
+	return answers
+}
+
+// wantOneReceipt fails the test unless all got the same receipt of the same
+// operation and one of them, or nobody, caused it. It returns the receipt.
+func wantOneReceipt(t testing.TB, w *apptest.World, answers []answer, mayExecute int) *oncewardv1.Operation {
+	t.Helper()
+	var first *oncewardv1.Operation
+	made := 0
+	for i, a := range answers {
+		if a.err != nil {
+			t.Fatalf("caller %d: %v; %s", i, a.err, w.Describe())
+		}
+		op := a.resp.GetOperation()
+		if first == nil {
+			first = op
+		}
+		if op.GetState() != succeeded || op.GetId() != first.GetId() || !proto.Equal(op.GetReceipt(), first.GetReceipt()) {
+			t.Fatalf("caller %d got %v, the first %v; %s", i, op, first, w.Describe())
+		}
+		if a.resp.GetReplayed() != (a.resp.GetDisposition() == replayed) {
+			t.Errorf("caller %d: replayed is %v with %s", i, a.resp.GetReplayed(), a.resp.GetDisposition())
+		}
+		if d := a.resp.GetDisposition(); d == executed {
+			made++
+		}
+	}
+	if made != mayExecute {
+		t.Errorf("%d callers were told that they caused the action, want %d", made, mayExecute)
+	}
+	return first
+}
+
+// held returns the operation as the ledger has it now.
+func held(t testing.TB, w *apptest.World, id string) ledger.Operation {
+	t.Helper()
+	return w.WaitFor(t, "acme", id, ledger.States()...)
+}
+
+// theOnly returns the one operation that the tenant has.
+func theOnly(t testing.TB, w *apptest.World) ledger.Operation {
+	t.Helper()
+	ops, err := w.Owner().List(t.Context(), "acme", ledger.Filter{}, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ops) != 1 {
+		t.Fatalf("the ledger holds %d operations, want one: %+v", len(ops), ops)
+	}
+	return held(t, w, ops[0].ID)
+}
+
+// endLease lets the lease of an operation run out, as if the time had passed.
+// It does so by a minute more than any worker's lease, and less than any
+// reconciler's on top of it.
+func endLease(t testing.TB, w *apptest.World, op ledger.Operation) {
+	t.Helper()
+	w.Database.Age(t, op, 2*time.Minute)
+}
+
+// effects counts what the target holds of an operation: at the provider, and
+// in the ledger's own database.
+func effects(t testing.TB, w *apptest.World, id string) int {
+	t.Helper()
+	return len(w.Provider.EffectsFor(id)) + w.Database.Count(t, `SELECT count(*) FROM demo_notes WHERE operation_id = $1::uuid`, id)
+}
+
+// wantOneEffect fails the test unless the target holds exactly one effect of an
+// operation that has succeeded.
+func wantOneEffect(t testing.TB, w *apptest.World, id string) {
+	t.Helper()
+	if got := effects(t, w, id); got != 1 {
+		t.Errorf("the target holds %d effects of %s, want 1; audit %v; %s", got, id, trail(t, w, id), w.Describe())
+	}
+	if op := held(t, w, id); op.State != ledger.Succeeded || op.ProviderReference == "" {
+		t.Errorf("operation is %s with reference %q, want succeeded; audit %v", op.State, op.ProviderReference, trail(t, w, id))
+	}
+}
+
+// trail returns the events of an operation's audit record.
+func trail(t testing.TB, w *apptest.World, id string) []string {
+	t.Helper()
+	var events []string
+	for _, e := range w.Database.Audit(t, ledger.Operation{Tenant: "acme", ID: id}) {
+		events = append(events, e.Event)
+	}
+	return events
+}
+
+// wantTrail fails the test unless the audit record holds exactly these events,
+// named in one line.
+func wantTrail(t testing.TB, w *apptest.World, id, events string) {
+	t.Helper()
+	if got := trail(t, w, id); !slices.Equal(got, strings.Fields(events)) {
+		t.Errorf("audit record is %v, want %v; %s", got, events, w.Describe())
+	}
+}
+
+// writes counts the requests that could have had an effect and name something.
+func writes(w *apptest.World, name string) int { return requests(w, "POST", name) }
+
+func requests(w *apptest.World, method, name string) int {
+	n := 0
+	for _, r := range w.Provider.Requests() {
+		if r.Method == method && (strings.Contains(r.NaturalKey, name) || strings.Contains(r.Target, name)) {
+			n++
+		}
+	}
+	return n
+}
+
+// wantSound fails the test unless the whole world is in order: nothing was sent
+// without a row, no operation has two effects, none is stuck, and the audit
+// record and the attempts say the same as the rows.
+func wantSound(t testing.TB, w *apptest.World) {
+	t.Helper()
+	sent, applied := map[string]bool{}, map[string]int{}
+	for _, r := range w.Provider.Requests() {
+		if r.OperationID != "" {
+			sent[r.OperationID] = true
+		}
+	}
+	for _, e := range w.Provider.Effects() {
+		applied[e.OperationID]++
+	}
+	for id := range sent {
+		if w.Database.Count(t, `SELECT count(*) FROM operations WHERE id = $1::uuid`, id) != 1 {
+			t.Errorf("something was sent for %s, which the ledger does not know", id)
+		}
+	}
+	for id, n := range applied {
+		if n != 1 {
+			t.Errorf("operation %s has %d effects; %s", id, n, w.Describe())
+		}
+	}
+	for what, query := range map[string]string{
+		"operations are stuck": `SELECT count(*) FROM operations WHERE status IN ('pending', 'running', 'unknown')`,
+		"operations have other attempts than they count": `SELECT count(*) FROM operations o WHERE attempt <>
+			(SELECT count(*) FROM attempts a WHERE a.tenant_id = o.tenant_id AND a.operation_id = o.id)`,
+		"attempts of finished operations are open": `SELECT count(*) FROM attempts a JOIN operations o ON o.tenant_id = a.tenant_id AND o.id = a.operation_id
+			WHERE a.ended_at IS NULL AND o.status <> 'running'`,
+		"operations are elsewhere than their audit record ends": `SELECT count(*) FROM operations o WHERE status IS DISTINCT FROM
+			(SELECT to_status FROM audit_events e WHERE e.tenant_id = o.tenant_id AND e.operation_id = o.id ORDER BY sequence DESC LIMIT 1)`,
+		"audit events do not follow from the ones before": `SELECT count(*) FROM (SELECT from_status,
+			lag(to_status, 1, '') OVER (PARTITION BY tenant_id, operation_id ORDER BY sequence) AS before FROM audit_events) e WHERE from_status <> before`,
+	} {
+		if n := w.Database.Count(t, query); n != 0 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
+}
+
+// withoutReconciler makes a replica that only serves.
+func withoutReconciler(c *app.Config) { c.Reconcile = false }
+
+// await waits for a signal that must come.
+func await(t testing.TB, what string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(apptest.Patience):
+		t.Fatalf("waited in vain for: %s", what)
+	}
+}
+
+// provided waits until the provider counts n of something: one of its methods
+// WaitEffects, WaitRequests, WaitFinished.
+func provided(t testing.TB, wait func(context.Context, int) error, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), apptest.Patience)
+	defer cancel()
+	if err := wait(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until something holds.
+func eventually(t testing.TB, w *apptest.World, what string, holds func() bool) {
+	t.Helper()
+	apptest.Eventually(t, holds, func() string { return fmt.Sprintf("%s; %s", what, w.Describe()) })
+}
