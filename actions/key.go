@@ -121,6 +121,18 @@ func runStepRecipe() []KeyPart {
 	}
 }
 
+// CheckKey reports what cannot be an idempotency key. The error is an
+// *ArgumentsError.
+func CheckKey(key string) error {
+	if key == "" {
+		return refuse(Violation{Field: "idempotency_key", Reason: ReasonKeyInvalid, Message: "must not be empty"})
+	}
+	if v, ok := checkCallerKey(key); !ok {
+		return refuse(v)
+	}
+	return nil
+}
+
 // checkCallerKey returns what is wrong with a caller's key, without repeating it.
 func checkCallerKey(key string) (Violation, bool) {
 	v := Violation{Field: "idempotency_key", Reason: ReasonKeyInvalid}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
@@ -247,7 +248,7 @@ func checkTexts(req *oncewardv1.RequestActionRequest) error {
 		"run.tool_call_id": req.GetRun().GetToolCallId(), "run.tool_version": req.GetRun().GetToolVersion(),
 		"run.agent": req.GetRun().GetAgent(), "intent_id": req.GetIntentId(),
 	} {
-		if v, ok := checkText(field, text, maxContextText); !ok {
+		if v, ok := checkName(field, text); !ok {
 			bad = append(bad, v)
 		}
 	}
@@ -265,11 +266,21 @@ func checkTexts(req *oncewardv1.RequestActionRequest) error {
 	return nil
 }
 
+// checkName refuses what cannot name anything: names are one line.
+func checkName(field, text string) (actions.Violation, bool) {
+	return check(field, text, maxContextText, unicode.IsControl)
+}
+
+// checkText refuses what people cannot read: it may have lines and tabs.
 func checkText(field, text string, limit int) (actions.Violation, bool) {
+	return check(field, text, limit, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+}
+
+func check(field, text string, limit int, unwanted func(rune) bool) (actions.Violation, bool) {
 	if len(text) > limit {
 		return actions.Violation{Field: field, Reason: actions.ReasonLength, Message: fmt.Sprintf("is longer than %d bytes", limit)}, false
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+	if strings.ContainsFunc(text, unwanted) {
 		return actions.Violation{Field: field, Reason: actions.ReasonPattern, Message: "holds control characters"}, false
 	}
 	return actions.Violation{}, true

@@ -85,6 +85,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, toStatus(ctx, s.Log, err)
 	}
+	if err := checkReadable(req); err != nil {
+		return nil, toStatus(ctx, s.Log, err)
+	}
 	resp, err = handler(authenticated, req)
 	if open(info.FullMethod) {
 		return resp, err
@@ -100,14 +103,14 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 			err = toStatus(ctx, s.Log, errPanic)
 		}
 	}()
+	if open(info.FullMethod) {
+		return handler(srv, stream)
+	}
 	authenticated, err := s.authenticate(ctx, info.FullMethod)
 	if err != nil {
 		return toStatus(ctx, s.Log, err)
 	}
-	if err = handler(srv, &authenticatedStream{stream, authenticated}); open(info.FullMethod) {
-		return err
-	}
-	return toStatus(ctx, s.Log, err)
+	return toStatus(ctx, s.Log, handler(srv, &authenticatedStream{stream, authenticated}))
 }
 
 var errPanic = errors.New("server: handler panicked")
@@ -118,6 +121,14 @@ type authenticatedStream struct {
 }
 
 func (a *authenticatedStream) Context() context.Context { return a.ctx }
+
+// RecvMsg refuses a message that cannot be read.
+func (a *authenticatedStream) RecvMsg(m any) error {
+	if err := a.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return checkReadable(m)
+}
 
 // want refuses a principal that has none of the roles.
 func want(p policy.Principal, roles ...policy.Role) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -67,6 +69,7 @@ func refuse(code codes.Code, reason, format string, args ...any) *refusal {
 
 // invalid refuses a request for its fields.
 func invalid(violations ...actions.Violation) *refusal {
+	slices.SortStableFunc(violations, func(a, b actions.Violation) int { return strings.Compare(a.Field, b.Field) })
 	return &refusal{code: codes.InvalidArgument, reason: reasonInvalidRequest, message: summary(violations), violations: violations}
 }
 

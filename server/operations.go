@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/ledger"
@@ -85,6 +86,9 @@ func (s *Server) GetOperation(ctx context.Context, req *oncewardv1.GetOperationR
 			return nil, err
 		}
 	case *oncewardv1.GetOperationRequest_IdempotencyKey:
+		if err := actions.CheckKey(selector.IdempotencyKey); err != nil {
+			return nil, keyRefusal(err)
+		}
 		op, err := s.Ledger.GetByKey(ctx, p.Tenant, selector.IdempotencyKey)
 		if err != nil {
 			return nil, err
@@ -116,19 +120,9 @@ func (s *Server) ListOperations(ctx context.Context, req *oncewardv1.ListOperati
 	if err != nil {
 		return nil, err
 	}
-	filter := ledger.Filter{ActionType: req.GetFilter().GetActionType(), RunID: req.GetFilter().GetRunId()}
-	for _, state := range req.GetFilter().GetStates() {
-		s, ok := fromState(state)
-		if !ok {
-			return nil, invalid(actions.Violation{Field: "filter.states", Reason: actions.ReasonEnum, Message: "is not a state of an operation"})
-		}
-		filter.States = append(filter.States, s)
-	}
-	if t := req.GetFilter().GetCreatedAfter(); t != nil {
-		filter.CreatedAfter = t.AsTime()
-	}
-	if t := req.GetFilter().GetCreatedBefore(); t != nil {
-		filter.CreatedBefore = t.AsTime()
+	filter, err := readFilter(req.GetFilter())
+	if err != nil {
+		return nil, err
 	}
 	bound := filterMark(req.GetFilter())
 	before, err := pageStart(req.GetPageToken(), bound)
@@ -148,6 +142,41 @@ func (s *Server) ListOperations(ctx context.Context, req *oncewardv1.ListOperati
 		resp.Operations = append(resp.Operations, toOperation(op))
 	}
 	return resp, nil
+}
+
+// readFilter checks a filter and turns it into the ledger's.
+func readFilter(f *oncewardv1.OperationFilter) (ledger.Filter, error) {
+	var bad []actions.Violation
+	for field, text := range map[string]string{"filter.action_type": f.GetActionType(), "filter.run_id": f.GetRunId()} {
+		if v, ok := checkName(field, text); !ok {
+			bad = append(bad, v)
+		}
+	}
+	filter := ledger.Filter{ActionType: f.GetActionType(), RunID: f.GetRunId()}
+	for _, state := range f.GetStates() {
+		s, ok := fromState(state)
+		if !ok {
+			bad = append(bad, actions.Violation{Field: "filter.states", Reason: actions.ReasonEnum, Message: "is not a state of an operation"})
+			break
+		}
+		filter.States = append(filter.States, s)
+	}
+	for field, t := range map[string]struct {
+		from *timestamppb.Timestamp
+		to   *time.Time
+	}{"filter.created_after": {f.GetCreatedAfter(), &filter.CreatedAfter}, "filter.created_before": {f.GetCreatedBefore(), &filter.CreatedBefore}} {
+		switch {
+		case t.from == nil:
+		case !t.from.IsValid():
+			bad = append(bad, actions.Violation{Field: field, Reason: actions.ReasonRange, Message: "is not a time of the years 1 to 9999"})
+		default:
+			*t.to = t.from.AsTime()
+		}
+	}
+	if len(bad) > 0 {
+		return ledger.Filter{}, invalid(bad...)
+	}
+	return filter, nil
 }
 
 func pageSize(asked int32) (int, error) {

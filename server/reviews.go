@@ -66,6 +66,20 @@ func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveRevie
 	if err != nil {
 		return nil, err
 	}
+	// The second round is for a decision that somebody else made while this one
+	// read or wrote.
+	for range 2 {
+		resp, err := s.resolve(ctx, p, decision, req)
+		if !errors.Is(err, ledger.ErrFenced) {
+			return resp, err
+		}
+	}
+	return nil, ledger.ErrFenced
+}
+
+// resolve makes one try at a decision. ErrFenced means that the review or its
+// operation moved meanwhile.
+func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
 	review, operationID, err := s.Ledger.Review(ctx, p.Tenant, req.GetReviewId())
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, refuse(codes.NotFound, reasonReviewNotFound, "no such review")
@@ -80,31 +94,16 @@ func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveRevie
 	if may := policy.MayDecide(p, op.RequestedBy); may.Effect != policy.Allow {
 		return nil, refuse(codes.PermissionDenied, reasonRequesterCannot, "%s", may.Reason)
 	}
-	if !review.Open() {
+	switch {
+	case !review.Open():
 		return s.decided(review, op, decision)
-	}
-	if err := applicable(review, op, decision); err != nil {
-		return nil, err
-	}
-	if decision == ledger.NotAppliedRetry {
-		if err := s.repeatable(ctx, op); err != nil {
-			return nil, err
-		}
-	}
-	moved, err := s.Ledger.Apply(ctx, decisionChange(p, op, review, decision, req))
-	if errors.Is(err, ledger.ErrFenced) {
-		// Somebody was faster. The operation tells who.
-		if review, _, err = s.Ledger.Review(ctx, p.Tenant, req.GetReviewId()); err != nil {
-			return nil, err
-		}
-		if op, err = s.Ledger.Get(ctx, p.Tenant, operationID); err != nil {
-			return nil, err
-		}
-		if !review.Open() {
-			return s.decided(review, op, decision)
-		}
+	case op.State != ledger.NeedsReview:
 		return nil, ledger.ErrFenced
 	}
+	if err := s.applicable(ctx, review, op, decision); err != nil {
+		return nil, err
+	}
+	moved, err := s.Ledger.Apply(ctx, decisionChange(p, op, review, decision, req))
 	if err != nil {
 		return nil, err
 	}
@@ -174,21 +173,17 @@ func isObject(text string) bool {
 	return len(text) <= ledger.MaxReceiptBytes && json.Unmarshal([]byte(text), &object) == nil && object != nil
 }
 
-// applicable refuses decisions that do not answer the question.
-func applicable(review ledger.Review, op ledger.Operation, decision ledger.Decision) error {
+// applicable refuses decisions that do not answer the question, and to try again
+// what can no longer be sent: an operation that had ended has dropped its
+// arguments.
+func (s *Server) applicable(ctx context.Context, review ledger.Review, op ledger.Operation, decision ledger.Decision) error {
 	approval := decision == ledger.Approved || decision == ledger.Rejected
 	if approval != (review.Reason == ledger.ApprovalRequired) {
 		return refuse(codes.FailedPrecondition, reasonNotApplicable, "a review of reason %s cannot be answered with %s", review.Reason, decision)
 	}
-	if op.State != ledger.NeedsReview {
-		return refuse(codes.FailedPrecondition, reasonNotApplicable, "operation %s is %s and does not wait for a decision", op.ID, op.State)
+	if decision != ledger.NotAppliedRetry {
+		return nil
 	}
-	return nil
-}
-
-// repeatable refuses to try again what can no longer be sent: an operation that
-// had ended has dropped its arguments.
-func (s *Server) repeatable(ctx context.Context, op ledger.Operation) error {
 	_, err := s.Dispatcher.StoredArguments(ctx, op)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return refuse(codes.FailedPrecondition, reasonNotApplicable,

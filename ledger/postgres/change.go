@@ -186,7 +186,7 @@ func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
 		args["bump"] = 1
 	}
 	if to == ledger.Succeeded {
-		args["receipt"] = ledger.StorableReceipt(c.Receipt)
+		args["receipt"] = string(ledger.StorableReceipt(c.Receipt))
 	}
 	if c.Failure != nil {
 		failure := *c.Failure
@@ -195,7 +195,7 @@ func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ledger: failure: %w", err)
 		}
-		args["failure"] = encoded
+		args["failure"] = string(encoded)
 	}
 	if d := c.Decision; d != nil {
 		args["decided"], args["decision"], args["note"] = d.ReviewID, d.Decision, ledger.StorableText(d.Note)

@@ -127,7 +127,7 @@ func openArgs(o ledger.Opening, to ledger.State) (pgx.NamedArgs, error) {
 		"tenant": o.Operation.Tenant, "id": o.Operation.ID, "key": o.Operation.Key, "key_source": o.Operation.KeySource,
 		"action_type": o.Operation.ActionType, "adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
 		"args_hash": o.Operation.ArgsHash[:], "request_hash": hashOrNull(o.Operation.RequestHash), "sealed": o.Sealed,
-		"status": to, "event": o.Event, "actor": o.Operation.RequestedBy, "run": run, "run_id": o.Operation.Run.RunID,
+		"status": to, "event": o.Event, "actor": o.Operation.RequestedBy, "run": string(run), "run_id": o.Operation.Run.RunID,
 		"intent_id": o.Operation.IntentID, "distinct_from": o.Operation.DistinctFrom,
 		"window_us": micros(o.Window), "expired_key": expired,
 	}

@@ -61,9 +61,13 @@ func (s *Store) Get(ctx context.Context, tenant, id string) (ledger.Operation, e
 // after the one with id before (empty: from the newest). It fills neither
 // attempts nor reviews.
 func (s *Store) List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error) {
+	states := make([]string, len(f.States)) // a type that every way of executing knows
+	for i, state := range f.States {
+		states[i] = string(state)
+	}
 	ops, err := queryOperations(ctx, s.pool, listSQL, pgx.NamedArgs{
 		"tenant": tenant, "before": nullIfEmpty(before), "limit": limit,
-		"states": f.States, "action_type": f.ActionType, "run_id": f.RunID,
+		"states": states, "action_type": f.ActionType, "run_id": f.RunID,
 		"created_after": nullIfZero(f.CreatedAfter), "created_before": nullIfZero(f.CreatedBefore),
 	})
 	return ops, unavailable(err)
