@@ -70,21 +70,18 @@ func TestPollIsShared(t *testing.T) {
 			return []ledger.Operation{operation(ledger.Succeeded, 5)}, nil
 		}
 		w := newWaiters(poll, slog.New(slog.DiscardHandler))
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go w.run(ctx)
-		time.Sleep(time.Hour) // of the bubble's clock
-		if polls != 0 {
-			t.Fatalf("%d polls although nobody waits", polls)
-		}
 		got := make(chan ledger.Operation)
 		for revision := range int64(10) {
 			go func() { got <- w.await(t.Context(), operation(ledger.Running, revision%3+1)) }()
 		}
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.run(ctx)
 		for range 10 {
 			<-got
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // of the bubble's clock: nobody waits
 		if polls != 3 {
 			t.Errorf("%d polls", polls)
 		}
