@@ -206,13 +206,17 @@ func (s Spec) check() error {
 	for what, d := range map[string]time.Duration{
 		"timeout": s.Timeout, "window": s.Window, "approval_ttl": s.ApprovalTTL,
 		"settle_time": s.Contract.Lookup.SettleTime, "late_landing": s.Contract.LateLanding,
+		"read_gap": s.Contract.Lookup.ReadGap, "key window": s.Contract.Keys.Window, "key margin": s.Contract.Keys.Margin,
 	} {
 		if d < 0 {
 			bad("%s is negative", what)
 		}
 	}
-	if s.MaxAttempts < 0 || s.MaxResolves < 0 {
-		bad("max_attempts and max_resolves cannot be negative")
+	if s.MaxAttempts < 0 || s.MaxResolves < 0 || s.Contract.Lookup.NegativeReads < 0 {
+		bad("max_attempts, max_resolves and negative_reads cannot be negative")
+	}
+	if s.Contract.Lookup.Authoritative && s.Contract.Lookup.NegativeReads >= s.MaxResolves {
+		bad("contract: %d negative reads never fit into %d resolves: absence could not be proved", s.Contract.Lookup.NegativeReads, s.MaxResolves)
 	}
 	return errors.Join(errs...)
 }

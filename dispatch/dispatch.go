@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +73,7 @@ type Dispatcher struct {
 	Options
 	slots   chan struct{}
 	running sync.WaitGroup
+	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
 	cancel  context.CancelFunc
 }
@@ -84,6 +86,9 @@ func New(o Options) (*Dispatcher, error) {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 1024
 	}
+	if o.MaxInFlight < 0 || o.LeaseGrace < 0 {
+		return nil, errors.New("dispatch: attempts in flight and lease grace cannot be negative")
+	}
 	if o.LeaseGrace == 0 {
 		o.LeaseGrace = defaultLeaseGrace
 	}
@@ -94,10 +99,14 @@ func New(o Options) (*Dispatcher, error) {
 	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), ctx: ctx, cancel: cancel}, nil
 }
 
-// Close waits for the attempts under way until ctx ends, then stops settling:
-// what is not settled by then ends as unknown when its lease runs out. No
-// attempt may be begun after it was called.
+// Abandon stops settling: what is not settled ends as unknown when its lease
+// runs out. It is for a shutdown that waited long enough.
+func (d *Dispatcher) Abandon() { d.cancel() }
+
+// Close waits for the attempts under way until ctx ends, then abandons them. No
+// attempt begins after it was called.
 func (d *Dispatcher) Close(ctx context.Context) {
+	d.closed.Store(true)
 	done := make(chan struct{})
 	go func() { d.running.Wait(); close(done) }()
 	select {
@@ -105,8 +114,11 @@ func (d *Dispatcher) Close(ctx context.Context) {
 	case <-ctx.Done():
 		d.Log.Warn("giving up on attempts under way; they end as unknown when their leases run out")
 	}
-	d.cancel()
+	d.Abandon()
 }
+
+// Lease is how long the lease of an attempt is: no byte of it is sent later.
+func (d *Dispatcher) Lease(spec actions.Spec) time.Duration { return spec.Timeout + d.LeaseGrace }
 
 // Prepared is an attempt that could be claimed.
 type Prepared struct {
@@ -128,7 +140,7 @@ func (d *Dispatcher) Prepare(action *actions.Action, tenant, operationID string,
 	return Prepared{
 		Start: ledger.Start{
 			ClaimID: NewID(), ProviderKey: key,
-			Lease:   action.Spec.Timeout + d.LeaseGrace,
+			Lease:   d.Lease(action.Spec),
 			Horizon: action.Spec.Contract.Keys.Horizon(),
 		},
 		RequestHash: hash, call: call, action: action,
@@ -151,9 +163,13 @@ func requestHash(action *actions.Action, call actions.Call) (ledger.Hash, error)
 	return ledger.Hash(h.Sum(nil)), nil
 }
 
-// Reserve takes a place among the attempts under way, or fails with ErrBusy.
-// The place goes to Go, or back by release.
+// Reserve takes a place among the attempts under way, or fails with ErrBusy
+// when there is none or the dispatcher was closed. The place goes to Go, or
+// back by release.
 func (d *Dispatcher) Reserve() (release func(), err error) {
+	if d.closed.Load() {
+		return nil, ErrBusy
+	}
 	select {
 	case d.slots <- struct{}{}:
 		return sync.OnceFunc(func() { <-d.slots }), nil
@@ -253,7 +269,9 @@ func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) led
 func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time) (outcome actions.Outcome) {
 	// A worker that was held up (paused, starved) since its claim could still
 	// be sending when its lease runs out.
-	if late := time.Since(claimed); late > d.LeaseGrace/2 {
+	// By both clocks: the monotonic one stands still while a machine sleeps.
+	late := max(time.Since(claimed), time.Now().Round(0).Sub(claimed.Round(0)))
+	if late > d.LeaseGrace/2 {
 		return actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
 			Code: "not_started", Evidence: fmt.Sprintf("not sent: %s passed between claim and call", late.Round(time.Millisecond))}}
 	}

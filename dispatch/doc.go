@@ -1,6 +1,6 @@
 // Package dispatch makes attempts: it is the only caller of Adapter.Execute.
 //
-// An attempt is claimed in the ledger, called, classified and settled. [Verdict]
+// An attempt is claimed in the ledger, called, classified and settled. [decide]
 // is the pure heart: given the operation as it is and what an attempt
 // established, it says what the ledger is to record. The server dispatches new
 // operations, the reconciler those that are tried again.

@@ -44,18 +44,20 @@ func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome acti
 				continue
 			}
 		case errors.Is(err, ledger.ErrFenced):
-			known := cur.Revision
-			if cur, err = d.reread(op); err == nil {
-				if recorded(cur, attempt, outcome) {
-					d.Changed(cur)
-					return cur
+			var now ledger.Operation
+			if now, err = d.reread(op); err == nil {
+				if recorded(now, attempt, outcome) {
+					d.Changed(now)
+					return now
 				}
-				if cur.Revision != known {
+				moved := now.Revision != cur.Revision
+				if cur = now; moved {
 					continue
 				}
 				err = ledger.ErrFenced
 			}
-		case errors.Is(err, ledger.ErrNotFound):
+		}
+		if errors.Is(err, ledger.ErrNotFound) {
 			d.log(op).Error("operation vanished before its outcome was recorded", "outcome", outcome.Kind.String())
 			return cur
 		}

@@ -126,7 +126,7 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 // on.
 func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 	detail := fmt.Sprintf("late receipt %s of attempt %d", o.Receipt.Reference, attempt)
-	c := ledger.Change{Operation: cur, Actor: worker, Detail: detail, ProviderReference: o.Receipt.Reference, Effect: ledger.EffectApplied}
+	c := ledger.Change{Operation: cur, Actor: worker, Detail: detail, ProviderReference: unlessKnown(cur, o.Receipt.Reference), Effect: ledger.EffectApplied}
 	if o.Write != nil {
 		// The statement runs with the confirmation or not at all.
 		if cur.State == ledger.Succeeded {
@@ -140,10 +140,13 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 	}
 	e := evidence(cur, attempt, detail)
 	e.ProviderReference, e.InDoubt = o.Receipt.Reference, true
+	if contradicts(cur, o.Receipt.Reference) {
+		e.Incident = secondReceipt(cur, o)
+	}
 	switch cur.State {
 	case ledger.Unknown:
 		if cur.Attempt == attempt && !contradicts(cur, o.Receipt.Reference) {
-			c.Event, c.Receipt = ledger.Confirm, o.Receipt.JSON
+			c.Event, c.ProviderReference, c.Receipt = ledger.Confirm, o.Receipt.Reference, o.Receipt.JSON
 			c.AttemptOutcome, c.AttemptEvidence = o.Kind.String(), detail
 			return verdict{change: &c}
 		}
@@ -151,7 +154,7 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 		if cur.ProviderReference == o.Receipt.Reference {
 			return verdict{}
 		}
-		e.InDoubt, e.Incident = false, secondReceipt(cur, o)
+		e.InDoubt = false
 	case ledger.Failed:
 		c.Event, c.Reason, c.InDoubt = ledger.Contradict, ReasonContradicted, true
 		c.Review = review(ledger.Contradicted, "An effect exists for an operation that was called failed: "+detail+".")
@@ -175,7 +178,7 @@ func review(reason ledger.ReviewReason, detail string) *ledger.ReviewOpening {
 }
 
 func evidence(cur ledger.Operation, attempt int, detail string) *ledger.Evidence {
-	return &ledger.Evidence{Tenant: cur.Tenant, OperationID: cur.ID, Attempt: attempt, Actor: worker, Detail: detail}
+	return &ledger.Evidence{Operation: cur, Attempt: attempt, Actor: worker, Detail: detail}
 }
 
 // contradicts reports whether a reference is another one than the ledger has.

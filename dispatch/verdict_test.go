@@ -156,7 +156,10 @@ func TestLateReceipt(t *testing.T) {
 	}{
 		{"unknown, same attempt", ledger.Unknown, 1, "", ledger.Confirm, false, false},
 		{"unknown, newer attempt", ledger.Unknown, 2, "", "", true, false},
-		{"unknown, other reference", ledger.Unknown, 1, "re_other", "", true, false},
+		{"unknown, other reference", ledger.Unknown, 1, "re_other", "", true, true},
+		{"running again, other reference", ledger.Running, 2, "re_other", "", true, true},
+		{"in review, other reference", ledger.NeedsReview, 1, "re_other", "", true, true},
+		{"failed, other reference", ledger.Failed, 1, "re_other", ledger.Contradict, false, false},
 		{"running again", ledger.Running, 2, "", "", true, false},
 		{"pending again", ledger.Pending, 1, "", ledger.Escalate, false, false},
 		{"failed", ledger.Failed, 1, "", ledger.Contradict, false, false},

@@ -98,10 +98,12 @@ type Write struct {
 // Evidence is something learned that moves nothing: the answer of a worker
 // that was overtaken, a second receipt.
 type Evidence struct {
-	Tenant, OperationID string
-	Attempt             int
-	Actor               string
-	Detail              string
+	// Operation is the row as the caller knows it: its State and Attempt must
+	// still be so. What was learned may mean something else in another state.
+	Operation Operation
+	Attempt   int // that it is about
+	Actor     string
+	Detail    string
 	// Incident, when set, marks the operation for a person to look at.
 	Incident string
 	// ProviderReference is stored where the operation has none, and InDoubt

@@ -58,7 +58,7 @@ type Operation struct {
 
 	CreatedAt, UpdatedAt    time.Time
 	FirstSentAt, LastSentAt time.Time // claims; zero before the first
-	DoubtedAt               time.Time // when it last became unknown: no attempt is under way after it
+	DoubtedAt               time.Time // when it last became unknown: no attempt begins to send after it
 	KeyHorizon              time.Time // zero when the provider honours no keys
 	LeaseExpiresAt          time.Time
 	NextAttemptAt           time.Time // zero when nothing is planned
@@ -121,7 +121,7 @@ const (
 // Decision is how a review ended.
 type Decision string
 
-// The decisions: five by a reviewer, three by events.
+// The decisions: five by a reviewer, two by events.
 const (
 	Approved        Decision = "approved"
 	Rejected        Decision = "rejected"
@@ -130,7 +130,6 @@ const (
 	NotAppliedClose Decision = "not_applied_close"
 	Expired         Decision = "expired"
 	Cancelled       Decision = "cancelled"
-	Superseded      Decision = "superseded"
 )
 
 // Review is a decision that waits for a person, or was made.

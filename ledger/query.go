@@ -26,5 +26,6 @@ type Postponement struct {
 	Delay             time.Duration
 	Reason            string
 	NegativeReads     int
+	Untried           bool   // nothing was tried: it does not count as a resolve
 	ProviderReference string // kept where none is known yet
 }

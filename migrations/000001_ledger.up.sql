@@ -256,6 +256,12 @@ BEGIN
           IS DISTINCT FROM
           (OLD.tenant_id, OLD.id, OLD.idempotency_key, OLD.action_type, OLD.requested_by, OLD.created_at) THEN
         broken := 'the identity of an operation never changes';
+    ELSIF (NEW.retention, NEW.expired_key) IS DISTINCT FROM (OLD.retention, OLD.expired_key) THEN
+        broken := 'how long an operation answers for its key is fixed when it is recorded';
+    ELSIF OLD.incident IS NOT NULL AND NEW.incident IS NULL THEN
+        broken := 'an incident is not forgotten';
+    ELSIF NEW.arguments_sealed IS DISTINCT FROM OLD.arguments_sealed AND NEW.arguments_sealed IS NOT NULL AND NEW.last_event <> 'correct' THEN
+        broken := 'stored arguments are dropped, never rewritten, but by a correction';
     ELSIF NEW.revision <> OLD.revision + 1 THEN
         broken := 'every change counts the revision up by one';
     ELSIF NEW.status = OLD.status THEN
@@ -296,12 +302,16 @@ CREATE TRIGGER operations_guard BEFORE INSERT OR UPDATE OR DELETE ON operations
     FOR EACH ROW EXECUTE FUNCTION operations_guard();
 
 -- Serving reads and writes the ledger, but only ever adds to the audit record.
-GRANT SELECT, INSERT, UPDATE, DELETE ON operations, attempts, reviews, tombstones TO onceward_serve;
+GRANT SELECT, INSERT, UPDATE, DELETE ON operations, attempts, reviews TO onceward_serve;
+-- A tombstone that goes would free a key that is refused for ever.
+GRANT SELECT, INSERT ON tombstones TO onceward_serve;
 GRANT SELECT, INSERT ON audit_events TO onceward_serve;
 GRANT SELECT, INSERT ON installation TO onceward_serve;
 GRANT SELECT ON tenants, api_keys TO onceward_serve;
 -- Reading sees what people may see; arguments and credentials are not for it.
-GRANT SELECT ON attempts, reviews, audit_events, tombstones, tenants TO onceward_read;
+GRANT SELECT ON reviews, audit_events, tombstones, tenants TO onceward_read;
+-- Not the provider keys: who knows one can ask the provider for its answer.
+GRANT SELECT (tenant_id, operation_id, number, event, epoch, started_at, ended_at, outcome, evidence) ON attempts TO onceward_read;
 GRANT SELECT (tenant_id, id, idempotency_key, key_source, action_type, adapter_version, contract_version,
     args_hash, status, last_event, effect, reason, in_doubt, attempt, epoch, resolves, negative_reads,
     provider_reference, result_json, error_json, incident, requested_by, run_json, run_id, intent_id,

@@ -26,8 +26,9 @@ type step struct {
 
 // nextStep climbs the plan of an unknown operation: a look-up where the
 // provider gave a reference, else a replay inside the key horizon, else a
-// look-up by operation id, else a person. now is the ledger's time.
-func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time) step {
+// look-up by operation id, else a person. now is the ledger's time, lease how long
+// a replay may take to arrive.
+func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time, lease time.Duration) step {
 	switch op.Reason {
 	case dispatch.ReasonKeyMismatch:
 		return step{escalate, ledger.Contradicted, "The provider says that our key came with another body before."}
@@ -40,7 +41,7 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 	switch {
 	case canLookUp && op.ProviderReference != "":
 		return step{kind: lookUp}
-	case mayReplay(op, spec, now):
+	case mayReplay(op, spec, now.Add(lease)):
 		return step{kind: replay}
 	case canLookUp:
 		return step{kind: lookUp}
@@ -52,14 +53,14 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 }
 
 // mayReplay reports whether the same request with the same provider key is
-// safe and can help.
-func mayReplay(op ledger.Operation, spec actions.Spec, now time.Time) bool {
+// safe and can help. arrives is the latest that it may reach the provider.
+func mayReplay(op ledger.Operation, spec actions.Spec, arrives time.Time) bool {
 	switch op.Reason {
 	case dispatch.ReasonAppliedNoReceipt, dispatch.ReasonAwaitingProvider, dispatch.ReasonMaybeOurs, dispatch.ReasonRejectedAfterDoubt:
 		return false
 	}
 	return spec.Contract.Keys.Honoured && op.Effect != ledger.EffectApplied &&
-		op.Attempt < spec.MaxAttempts && now.Before(op.KeyHorizon)
+		op.Attempt < spec.MaxAttempts && arrives.Before(op.KeyHorizon)
 }
 
 // absence is what a look-up that found nothing comes to.
@@ -72,11 +73,12 @@ type absence struct {
 // weighAbsence says what a look-up that found nothing proves. It proves absence
 // only by the contract: an authoritative look-up, after the settle time since
 // the last attempt could have been under way, as often in a row as it asks. It
-// never does where the effect is known to be applied.
+// never does where the provider has given a reference or the effect is known to
+// be applied.
 func weighAbsence(op ledger.Operation, spec actions.Spec, now time.Time) absence {
 	rules := spec.Contract.Lookup
 	later := resolveGap(op.Resolves, rules.ReadGap)
-	if !rules.Authoritative || op.Effect == ledger.EffectApplied || op.Reason == dispatch.ReasonAwaitingProvider {
+	if !rules.Authoritative || op.Effect == ledger.EffectApplied || op.ProviderReference != "" || op.Reason == dispatch.ReasonAwaitingProvider {
 		return absence{delay: later}
 	}
 	if unsettled := op.DoubtedAt.Add(rules.SettleTime).Sub(now); unsettled > 0 {

@@ -42,6 +42,7 @@ func TestNextStep(t *testing.T) {
 		{"key inside its horizon, with look-up", unknown(nil), keyed(), true, replay, ""},
 		{"stored reference first", unknown(func(o *ledger.Operation) { o.ProviderReference = "re_1" }), keyed(), true, lookUp, ""},
 		{"key past its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), true, lookUp, ""},
+		{"key near its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now.Add(time.Minute) }), keyed(), true, lookUp, ""},
 		{"key past its horizon, no look-up", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), false, escalate, ledger.Inconclusive},
 		{"attempts used up", unknown(func(o *ledger.Operation) { o.Attempt = actions.DefaultMaxAttempts }), keyed(), true, lookUp, ""},
 		{"known to be applied", unknown(func(o *ledger.Operation) {
@@ -61,7 +62,7 @@ func TestNextStep(t *testing.T) {
 		{"tried often enough", unknown(func(o *ledger.Operation) { o.Resolves = actions.DefaultMaxResolves + 1 }), keyed(), true, escalate, ledger.Inconclusive},
 	}
 	for _, test := range tests {
-		got := nextStep(test.op, test.spec, test.looker, now)
+		got := nextStep(test.op, test.spec, test.looker, now, time.Minute)
 		if got.kind != test.want || got.reason != test.reason || (got.kind == escalate) == (got.detail == "") {
 			t.Errorf("%s: got %+v", test.name, got)
 		}
@@ -95,6 +96,10 @@ func TestWeighAbsence(t *testing.T) {
 	if got := weighAbsence(applied, spec, now); got.proved {
 		t.Errorf("absence of what is known to be applied: %+v", got)
 	}
+	known := unknown(func(o *ledger.Operation) { o.ProviderReference, o.NegativeReads = "re_1", 99 })
+	if got := weighAbsence(known, spec, now); got.proved {
+		t.Errorf("absence of what the provider has named: %+v", got)
+	}
 	accepted := unknown(func(o *ledger.Operation) { o.Reason, o.NegativeReads = dispatch.ReasonAwaitingProvider, 99 })
 	if got := weighAbsence(accepted, spec, now); got.proved {
 		t.Errorf("absence of what the provider accepted: %+v", got)
@@ -111,7 +116,7 @@ func TestLooksLastUntilTheSettleTime(t *testing.T) {
 	clock := now
 	for {
 		op.Resolves++
-		if nextStep(op, spec, true, clock).kind != lookUp {
+		if nextStep(op, spec, true, clock, time.Minute).kind != lookUp {
 			t.Fatalf("a person was asked after %d looks and %s", op.Resolves, clock.Sub(now))
 		}
 		got := weighAbsence(op, spec, clock)

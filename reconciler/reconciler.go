@@ -31,6 +31,7 @@ type Dispatcher interface {
 	Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error)
 	Reload(ctx context.Context, op ledger.Operation) (*actions.Action, actions.Arguments, error)
 	Call(op ledger.Operation, args actions.Arguments) actions.Call
+	Lease(spec actions.Spec) time.Duration
 }
 
 var _ Dispatcher = (*dispatch.Dispatcher)(nil)
@@ -45,7 +46,7 @@ type Options struct {
 	Changed func(ledger.Operation)
 
 	Interval      time.Duration // between two rounds; default 1 s
-	Concurrency   int           // operations worked on at once; default 16
+	Concurrency   int           // attempts, and looks, made at once; default 16 each
 	Lease         time.Duration // of a row; longer than LookupTimeout; default 1 min
 	LookupTimeout time.Duration // default 20 s
 	WatchGap      time.Duration // between two looks for a late landing; default 15 s
@@ -57,7 +58,9 @@ type Options struct {
 // as many processes as you like.
 type Reconciler struct {
 	Options
-	slots chan struct{}
+	// Places for work. Attempts have their own: a slow provider with a backlog
+	// must not keep doubt about other operations waiting.
+	attempts, looks chan struct{}
 }
 
 // New makes a reconciler with the defaults filled in.
@@ -72,7 +75,7 @@ func New(o Options) *Reconciler {
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
 	}
-	return &Reconciler{Options: o, slots: make(chan struct{}, o.Concurrency)}
+	return &Reconciler{Options: o, attempts: make(chan struct{}, o.Concurrency), looks: make(chan struct{}, o.Concurrency)}
 }
 
 func orDefault[T comparable](v, def T) T {
@@ -91,76 +94,75 @@ func (r *Reconciler) Run(ctx context.Context) {
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
 	var swept time.Time
-	for {
-		r.round(ctx, &work)
+	for ctx.Err() == nil {
+		more := r.round(ctx, &work)
 		if time.Since(swept) >= r.SweepInterval {
 			swept = time.Now()
 			r.Sweep(ctx)
 		}
+		if more {
+			continue
+		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-tick.C:
 		}
 	}
 }
 
-// RunOnce does one round and waits for its work.
-func (r *Reconciler) RunOnce(ctx context.Context) {
-	var work sync.WaitGroup
-	r.round(ctx, &work)
-	work.Wait()
-}
+// leaseBatch is how many leases are expired in one statement.
+const leaseBatch = 500
 
 // round takes what is due and hands it to the work group. It takes no more
-// than there are free places, so that a leased row is worked on at once.
-func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) {
-	r.each(ctx, work, "expire leases", func(limit int) ([]ledger.Operation, error) {
-		return r.Ledger.ExpireLeases(ctx, limit)
-	}, func(_ context.Context, op ledger.Operation) error {
-		r.log(op).Warn("lease ran out: the outcome is unknown")
-		r.Changed(op)
-		return nil
-	})
-	r.each(ctx, work, "deferred attempts", func(limit int) ([]ledger.Operation, error) {
-		return r.Ledger.DuePending(ctx, limit)
-	}, r.retry)
-	r.each(ctx, work, "resolve", func(limit int) ([]ledger.Operation, error) {
-		return r.Ledger.LeaseUnknown(ctx, limit, r.Lease)
-	}, r.resolve)
-	r.each(ctx, work, "lapse reviews", func(limit int) ([]ledger.Operation, error) {
-		return r.Ledger.ExpiredReviews(ctx, limit)
-	}, r.lapse)
-	r.each(ctx, work, "watch late landings", func(limit int) ([]ledger.Operation, error) {
-		return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap)
-	}, r.watch)
+// than there are free places, so that a leased row is worked on at once. It
+// reports whether more may be due that there is a place for.
+func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool) {
+	more = r.expireLeases(ctx)
+	for _, duty := range []struct {
+		what   string
+		places chan struct{}
+		take   func(limit int) ([]ledger.Operation, error)
+		do     func(context.Context, ledger.Operation) error
+	}{
+		{"deferred attempts", r.attempts, func(limit int) ([]ledger.Operation, error) { return r.Ledger.DuePending(ctx, limit) }, r.retry},
+		{"resolve", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseUnknown(ctx, limit, r.Lease) }, r.resolve},
+		{"lapse reviews", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ExpiredReviews(ctx, limit) }, r.lapse},
+		{"watch late landings", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap) }, r.watch},
+	} {
+		limit := cap(duty.places) - len(duty.places)
+		if limit == 0 || ctx.Err() != nil {
+			continue
+		}
+		ops, err := duty.take(limit)
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error("reconciler: "+duty.what, "error", err)
+		}
+		more = more || len(ops) == limit
+		for _, op := range ops {
+			duty.places <- struct{}{}
+			work.Go(func() {
+				defer func() { <-duty.places }()
+				if err := duty.do(ctx, op); err != nil && ctx.Err() == nil {
+					r.log(op).Error("reconciler: "+duty.what, "error", err)
+				}
+			})
+		}
+	}
+	return more
 }
 
-// each takes due operations and does the work on each, in free places.
-func (r *Reconciler) each(ctx context.Context, work *sync.WaitGroup, what string,
-	take func(limit int) ([]ledger.Operation, error), do func(context.Context, ledger.Operation) error) {
-	limit := cap(r.slots) - len(r.slots)
-	if limit == 0 || ctx.Err() != nil {
-		return
-	}
-	ops, err := take(limit)
-	if err != nil {
-		if ctx.Err() == nil {
-			r.Log.Error("reconciler: "+what, "error", err)
-		}
-		return
+// expireLeases moves operations whose worker did not report in time to unknown.
+// It needs no place: it calls nobody.
+func (r *Reconciler) expireLeases(ctx context.Context) (more bool) {
+	ops, err := r.Ledger.ExpireLeases(ctx, leaseBatch)
+	if err != nil && ctx.Err() == nil {
+		r.Log.Error("reconciler: expire leases", "error", err)
 	}
 	for _, op := range ops {
-		r.slots <- struct{}{}
-		work.Add(1)
-		go func() {
-			defer work.Done()
-			defer func() { <-r.slots }()
-			if err := do(ctx, op); err != nil && ctx.Err() == nil {
-				r.log(op).Error("reconciler: "+what, "error", err)
-			}
-		}()
+		r.log(op).Warn("lease ran out: the outcome is unknown")
+		r.Changed(op)
 	}
+	return len(ops) == leaseBatch
 }
 
 // retry makes the deferred attempt of a pending operation.
@@ -175,14 +177,25 @@ func (r *Reconciler) retry(ctx context.Context, op ledger.Operation) error {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return err
 	case errors.Is(err, dispatch.ErrRequestChanged):
-		return r.escalate(ctx, op, ledger.Inconclusive, "The request would differ from the one that was sent before: the adapter or its contract changed. Nothing more was sent.")
-	case errors.Is(err, dispatch.ErrNoAdapter):
-		return r.postpone(ctx, op, ledger.Postponement{Delay: noAdapterGap, Reason: op.Reason}, err)
+		return r.escalate(ctx, op, ledger.Inconclusive, requestChanged)
 	case errors.Is(err, dispatch.ErrBusy):
 		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, err)
+	case errors.Is(err, ledger.ErrNotFound):
+		return r.escalate(ctx, op, ledger.Inconclusive, argumentsGone)
 	default:
-		return r.escalate(ctx, op, ledger.Inconclusive, "The attempt cannot be made: "+err.Error())
+		// A fault of this replica (its keys, its rights) decides nothing about
+		// the operation.
+		return r.postpone(ctx, op, ledger.Postponement{Delay: notHereGap, Reason: op.Reason}, err)
 	}
+}
+
+// unlessKnown returns a reference unless the ledger has one: the first is never
+// overwritten.
+func unlessKnown(op ledger.Operation, reference string) string {
+	if op.ProviderReference != "" {
+		return ""
+	}
+	return reference
 }
 
 // lapse fails an operation whose approval was not given in time.
@@ -218,7 +231,8 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 	if finding.Kind == actions.Found {
 		found = []string{finding.Receipt.Reference}
 	}
-	surprise := finding.Kind == actions.Several || finding.Kind == actions.Found && finding.Receipt.Reference != op.ProviderReference
+	surprise := finding.Kind == actions.Several ||
+		finding.Kind == actions.Found && (op.State == ledger.Failed || finding.Receipt.Reference != op.ProviderReference)
 	switch {
 	case !surprise:
 		return nil
@@ -227,7 +241,7 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 		r.log(op).Error("INCIDENT: " + detail)
 		return r.apply(ctx, ledger.Change{
 			Operation: op, Event: ledger.Contradict, Actor: actor, Detail: detail,
-			Effect: ledger.EffectApplied, Reason: dispatch.ReasonContradicted, InDoubt: true, ProviderReference: found[0],
+			Effect: ledger.EffectApplied, Reason: dispatch.ReasonContradicted, InDoubt: true, ProviderReference: unlessKnown(op, found[0]),
 			Review: &ledger.ReviewOpening{ID: dispatch.NewID(), Reason: ledger.Contradicted, Detail: detail},
 		})
 	case op.Incident != "":
@@ -236,7 +250,7 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 		detail := "The target holds other effects of this operation than its receipt: " + joined(found) + "."
 		r.log(op).Error("INCIDENT: " + detail)
 		_, err := r.Ledger.AddEvidence(ctx, ledger.Evidence{
-			Tenant: op.Tenant, OperationID: op.ID, Attempt: op.Attempt, Actor: actor, Detail: detail, Incident: detail,
+			Operation: op, Attempt: op.Attempt, Actor: actor, Detail: detail, Incident: detail,
 		})
 		return err
 	}

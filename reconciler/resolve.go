@@ -16,8 +16,15 @@ const actor = "reconciler"
 
 // Gaps for rows that cannot be worked on here.
 const (
-	noAdapterGap = 30 * time.Second
-	busyGap      = time.Second
+	notHereGap = 30 * time.Second
+	busyGap    = time.Second
+)
+
+// What a person is told when an attempt can no longer be made.
+const (
+	requestChanged = "The request would no longer be the one that was frozen at the first attempt: the adapter or its contract changed. Nothing more was sent. To retry sends it anew, with another provider key."
+	notHere        = "No replica that looked has the adapter of this action type and the key to its stored arguments; their logs say which is missing. Nothing more was sent."
+	argumentsGone  = "The arguments are no longer stored, so that nothing can be sent or looked for. Nothing more was sent."
 )
 
 // resolve works once on a leased unknown operation.
@@ -26,14 +33,17 @@ func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return err // the lease runs out and somebody takes over
-	case errors.Is(err, dispatch.ErrNoAdapter):
-		return r.postpone(ctx, op, ledger.Postponement{Delay: noAdapterGap, Reason: op.Reason}, err)
+	case errors.Is(err, ledger.ErrNotFound):
+		return r.escalate(ctx, op, ledger.Inconclusive, argumentsGone)
+	case err != nil && op.Resolves > actions.DefaultMaxResolves:
+		return r.escalate(ctx, op, ledger.Inconclusive, notHere)
 	case err != nil:
-		return r.escalate(ctx, op, ledger.Inconclusive, "The stored arguments cannot be read: "+err.Error())
+		// No adapter, or no key to the arguments: another replica may have them.
+		return r.postpone(ctx, op, ledger.Postponement{Delay: notHereGap, Reason: op.Reason}, err)
 	}
 	looker, canLookUp := action.Adapter.(actions.Looker)
 	now := op.LeaseExpiresAt.Add(-r.Lease) // the ledger's time when it leased the row
-	switch next := nextStep(op, action.Spec, canLookUp, now); next.kind {
+	switch next := nextStep(op, action.Spec, canLookUp, now, r.Dispatcher.Lease(action.Spec)); next.kind {
 	case replay:
 		return r.replay(ctx, op)
 	case lookUp:
@@ -51,12 +61,12 @@ func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
 		r.log(settled).Info("replayed with the same provider key", "state", settled.State)
 		return nil
 	case errors.Is(err, dispatch.ErrRequestChanged):
-		return r.escalate(ctx, op, ledger.Inconclusive, "The same request cannot be made again: the adapter or its contract changed since the first attempt. Nothing more was sent.")
+		return r.escalate(ctx, op, ledger.Inconclusive, requestChanged)
 	case errors.Is(err, ledger.ErrFenced):
 		// Overtaken, or the horizon passed meanwhile: the row says which.
-		return r.postpone(ctx, op, ledger.Postponement{Reason: op.Reason}, nil)
+		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, nil)
 	case errors.Is(err, dispatch.ErrBusy):
-		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, err)
+		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason, Untried: true}, err)
 	default:
 		return err
 	}
@@ -84,6 +94,9 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 	case actions.Several:
 		return r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")
 	case actions.Foreign:
+		if op.Effect == ledger.EffectApplied || op.ProviderReference != "" {
+			return r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, but the name is taken by something that this operation did not make. "+finding.Detail)
+		}
 		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
 		change.Failure = &ledger.Failure{Code: "taken_by_another", Message: "The name is taken by something that this operation did not make. " + finding.Detail, Correctable: true}
 		return r.apply(ctx, change)

@@ -167,8 +167,6 @@ func toDecision(d ledger.Decision) oncewardv1.ReviewDecision {
 		return oncewardv1.ReviewDecision_REVIEW_DECISION_EXPIRED
 	case ledger.Cancelled:
 		return oncewardv1.ReviewDecision_REVIEW_DECISION_CANCELLED
-	case ledger.Superseded:
-		return oncewardv1.ReviewDecision_REVIEW_DECISION_SUPERSEDED
 	default:
 		return oncewardv1.ReviewDecision_REVIEW_DECISION_UNSPECIFIED
 	}

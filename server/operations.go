@@ -280,7 +280,7 @@ func (s *Server) CancelOperation(ctx context.Context, req *oncewardv1.CancelOper
 	}
 	change := ledger.Change{
 		Operation: op, Event: ledger.Cancel, Actor: p.Actor, Detail: req.GetNote(), Effect: op.Effect,
-		Failure: &ledger.Failure{Code: "cancelled", Message: "Withdrawn by the requester before it was sent."},
+		Failure: &ledger.Failure{Code: "cancelled", Message: "Withdrawn before it was sent."},
 	}
 	if waitsForApproval {
 		change.Decision = &ledger.ReviewClosing{ReviewID: op.Review.ID, Decision: ledger.Cancelled, By: p.Actor, Note: req.GetNote()}

@@ -82,8 +82,8 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	if err != nil {
 		// No place for a new attempt; a duplicate needs none.
 		op, none := s.existing(ctx, a)
-		if errors.Is(none, ledger.ErrNotFound) {
-			return ledger.Operation{}, 0, err
+		if errors.Is(none, ledger.ErrNotFound) || errors.Is(none, ledger.ErrKeyExpired) {
+			return ledger.Operation{}, 0, err // a claim would have to decide
 		}
 		return op, duplicate(op), none
 	}
@@ -132,6 +132,15 @@ func duplicate(op ledger.Operation) oncewardv1.Disposition {
 // It decides nothing that a claim does not decide again.
 func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, error) {
 	op, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	if errors.Is(err, ledger.ErrNotFound) {
+		buried, unread := s.Ledger.Buried(ctx, a.principal.Tenant, a.key.Text)
+		if unread != nil {
+			return ledger.Operation{}, unread
+		}
+		if buried {
+			return ledger.Operation{}, ledger.ErrKeyExpired
+		}
+	}
 	switch {
 	case err != nil:
 		return ledger.Operation{}, err
@@ -172,7 +181,7 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 		Window: spec.Window, ExpiredKeyReuse: spec.ExpiredKey == actions.Reuse,
 	}
 	if a.decision.Effect == policy.RequireApproval {
-		opening.Event = ledger.Escalate
+		opening.Event, opening.Operation.RequestHash = ledger.Escalate, nil // frozen when it is sent
 		opening.Review = &ledger.ReviewOpening{
 			ID: dispatch.NewID(), Reason: ledger.ApprovalRequired, ExpiresIn: spec.ApprovalTTL,
 			Detail: "Rule " + a.decision.Rule + ": " + a.decision.Reason + ".",

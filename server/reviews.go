@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -47,8 +48,11 @@ func (s *Server) ListReviews(ctx context.Context, req *oncewardv1.ListReviewsReq
 		switch {
 		case err == nil:
 			item.ArgumentsJson = string(args.JSON())
-		case !errors.Is(err, ledger.ErrNotFound):
+		case errors.Is(err, ledger.ErrUnavailable):
 			return nil, err
+		case !errors.Is(err, ledger.ErrNotFound):
+			// One operation whose arguments cannot be opened must not hide the others.
+			s.Log.Error("arguments of a review cannot be read", "tenant", op.Tenant, "operation", op.ID, "error", err)
 		}
 		resp.Reviews = append(resp.Reviews, item)
 	}
@@ -96,14 +100,20 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 	}
 	switch {
 	case !review.Open():
-		return s.decided(review, op, decision)
+		return s.decided(review, op, decision, req)
 	case op.State != ledger.NeedsReview:
 		return nil, ledger.ErrFenced
 	}
 	if err := s.applicable(ctx, review, op, decision); err != nil {
 		return nil, err
 	}
-	moved, err := s.Ledger.Apply(ctx, decisionChange(p, op, review, decision, req))
+	change := decisionChange(p, op, review, decision, req)
+	if decision == ledger.NotAppliedRetry {
+		if change, err = s.released(ctx, op, change); err != nil {
+			return nil, err
+		}
+	}
+	moved, err := s.Ledger.Apply(ctx, change)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +125,9 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 }
 
 // decided answers a decision on a review that was decided before.
-func (s *Server) decided(review ledger.Review, op ledger.Operation, decision ledger.Decision) (*oncewardv1.ResolveReviewResponse, error) {
-	if review.Decision == decision {
+func (s *Server) decided(review ledger.Review, op ledger.Operation, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
+	same := decision != ledger.Confirmed || op.ProviderReference == req.GetConfirm().GetProviderReference()
+	if review.Decision == decision && same {
 		return &oncewardv1.ResolveReviewResponse{Operation: toOperation(op)}, nil
 	}
 	r := refuse(codes.FailedPrecondition, reasonReviewDecided, "%s decided before: %s; the operation is %s", review.DecidedBy, review.Decision, op.State)
@@ -181,15 +192,41 @@ func (s *Server) applicable(ctx context.Context, review ledger.Review, op ledger
 	if approval != (review.Reason == ledger.ApprovalRequired) {
 		return refuse(codes.FailedPrecondition, reasonNotApplicable, "a review of reason %s cannot be answered with %s", review.Reason, decision)
 	}
+	if decision == ledger.Approved && !review.ExpiresAt.IsZero() && review.ExpiresAt.Before(time.Now()) {
+		return refuse(codes.FailedPrecondition, reasonNotApplicable, "the question lapsed at %s; the operation fails without being sent", review.ExpiresAt.Format(time.RFC3339))
+	}
 	if decision != ledger.NotAppliedRetry {
 		return nil
 	}
 	_, err := s.Dispatcher.StoredArguments(ctx, op)
-	if errors.Is(err, ledger.ErrNotFound) {
+	if err != nil && !errors.Is(err, ledger.ErrUnavailable) {
 		return refuse(codes.FailedPrecondition, reasonNotApplicable,
-			"the arguments of operation %s are no longer stored: close it, and request the action again under a new key", op.ID)
+			"the arguments of operation %s cannot be read any more: close it, and request the action again under a new key", op.ID)
 	}
 	return err
+}
+
+// released completes the release of an operation that a reviewer found not
+// applied. It is sent under the same provider key, which guards against a late
+// landing, unless that can no longer help: the provider replays stored failures,
+// or the request would not be the one that was sent under it.
+func (s *Server) released(ctx context.Context, op ledger.Operation, change ledger.Change) (ledger.Change, error) {
+	action, ok := s.Registry.Get(op.ActionType)
+	if !ok {
+		return change, nil
+	}
+	args, err := s.Dispatcher.StoredArguments(ctx, op)
+	if err != nil {
+		return change, err
+	}
+	prepared, err := s.Dispatcher.Prepare(action, op.Tenant, op.ID, op.Epoch, args)
+	if err != nil {
+		return change, refuse(codes.FailedPrecondition, reasonNotApplicable, "the arguments of operation %s make no request any more: close it", op.ID)
+	}
+	changed := op.RequestHash != nil && *op.RequestHash != prepared.RequestHash
+	change.BumpEpoch = changed || action.Spec.Contract.Keys.StoresFailures
+	change.Watch = action.Spec.Contract.LateLanding
+	return change, nil
 }
 
 // decisionChange is the move that a decision makes.

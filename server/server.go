@@ -26,6 +26,7 @@ type Ledger interface {
 	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
 	Get(ctx context.Context, tenant, id string) (ledger.Operation, error)
 	GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error)
+	Buried(ctx context.Context, tenant, key string) (bool, error)
 	List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error)
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)

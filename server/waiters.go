@@ -14,6 +14,9 @@ import (
 // for all of them.
 const pollInterval = 50 * time.Millisecond
 
+// pollIntervalAway is how often it asks while the ledger does not answer.
+const pollIntervalAway = time.Second
+
 // waiters wakes callers when their operation changes: at once when this
 // process changes it, by the shared poll when another one does.
 type waiters struct {
@@ -99,8 +102,13 @@ func (w *waiters) run(ctx context.Context) {
 			continue
 		}
 		changed, err := w.poll(ctx, waited)
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			w.log.Warn("callers wait without news: the ledger does not answer", "error", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pollIntervalAway):
+			}
 		}
 		for _, op := range changed {
 			w.publish(op)

@@ -129,7 +129,11 @@ func (a *App) Run(ctx context.Context) error {
 	g.Add(untilDone(ctx))
 	if a.Reconcile {
 		working, stop := context.WithCancel(context.Background())
-		g.Add(func() error { a.reconciler.Run(working); return nil }, func(error) { stop() })
+		g.Add(func() error { a.reconciler.Run(working); return nil }, func(error) {
+			stop()
+			// Its attempts settle as long as it takes; the grace ends that.
+			time.AfterFunc(a.ShutdownGrace, a.dispatcher.Abandon)
+		})
 	}
 	if a.Listener != nil {
 		waking, stop := context.WithCancel(context.Background())

@@ -235,7 +235,7 @@ func TestLaw12_LedgerAway(t *testing.T) {
 			return err
 		},
 		"AddEvidence": func() error {
-			_, err := store.AddEvidence(t.Context(), ledger.Evidence{Tenant: acme, OperationID: op.ID})
+			_, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: op})
 			return err
 		},
 		"Get":           func() error { _, err := store.Get(t.Context(), acme, op.ID); return err },

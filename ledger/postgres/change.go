@@ -34,6 +34,8 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 	}
 	// The answer was lost. Only our own claim id in the ledger proves that the
 	// attempt is ours to make.
+	ctx, cancel := lookAgain(ctx)
+	defer cancel()
 	found := pgx.NamedArgs{"tenant": c.Operation.Tenant, "id": c.Operation.ID, "number": c.Operation.Attempt + 1, "claim_id": c.Start.ClaimID}
 	var ours bool
 	if !s.visibleIsSafe(ctx) || s.pool.QueryRow(ctx, claimFoundSQL, found).Scan(&ours) != nil || !ours {
@@ -147,15 +149,19 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 }
 
 // AddEvidence records something learned that moves nothing, and returns the
-// operation. ErrNotFound when it is gone.
+// operation. ErrFenced when the operation has moved on, ErrNotFound when it is
+// gone.
 func (s *Store) AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error) {
 	op, err := s.writeOne(ctx, evidenceSQL, pgx.NamedArgs{
-		"tenant": e.Tenant, "id": e.OperationID, "attempt": e.Attempt, "actor": e.Actor,
+		"tenant": e.Operation.Tenant, "id": e.Operation.ID, "from": e.Operation.State, "current": e.Operation.Attempt,
+		"attempt": e.Attempt, "actor": e.Actor,
 		"detail": ledger.StorableText(e.Detail), "incident": ledger.StorableText(e.Incident),
 		"reference": ledger.StorableText(e.ProviderReference), "in_doubt": e.InDoubt,
 	})
 	if errors.Is(err, ledger.ErrFenced) {
-		return ledger.Operation{}, ledger.ErrNotFound
+		if _, gone := s.row(ctx, getSQL, pgx.NamedArgs{"tenant": e.Operation.Tenant, "id": e.Operation.ID}); gone != nil {
+			return ledger.Operation{}, gone
+		}
 	}
 	return op, err
 }
@@ -172,18 +178,15 @@ func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
 	args := pgx.NamedArgs{
 		"tenant": c.Operation.Tenant, "id": c.Operation.ID, "from": c.Operation.State, "to": to, "event": c.Event,
 		"attempt": c.Operation.Attempt, "epoch": c.Operation.Epoch,
-		"leased": c.Leased, "lease": c.Operation.Lease, "knew_doubt": c.Operation.InDoubt,
+		"leased": c.Leased, "lease": c.Operation.Lease, "knew_doubt": c.Operation.InDoubt, "knew_reference": c.Operation.ProviderReference,
 		"actor": c.Actor, "detail": ledger.StorableText(c.Detail),
 		"effect": c.Effect, "reason": ledger.StorableText(c.Reason),
 		// An unknown outcome is doubt, whatever the caller says.
 		"in_doubt":  c.InDoubt || to == ledger.Unknown,
 		"reference": ledger.StorableText(c.ProviderReference), "receipt": nil, "failure": nil,
-		"delay_us": micros(c.Delay), "bump": 0, "watch_us": micros(c.Watch), "reset_resolves": c.ResetResolves,
+		"delay_us": micros(c.Delay), "bump": oneIf(c.BumpEpoch), "watch_us": micros(c.Watch), "reset_resolves": c.ResetResolves,
 		"outcome": ledger.StorableText(c.AttemptOutcome), "evidence": ledger.StorableText(c.AttemptEvidence),
 		"decided": "", "decision": nil, "decided_by": nil, "note": nil,
-	}
-	if c.BumpEpoch {
-		args["bump"] = 1
 	}
 	if to == ledger.Succeeded {
 		args["receipt"] = string(ledger.StorableReceipt(c.Receipt))

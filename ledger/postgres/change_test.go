@@ -173,7 +173,7 @@ func TestProofOfAbsenceMustKnowOfTheDoubt(t *testing.T) {
 		if state == ledger.NeedsReview {
 			op = ledgertest.Open(t, store, ledgertest.Asked(acme))
 		}
-		e := ledger.Evidence{Tenant: acme, OperationID: op.ID, Attempt: 1, Actor: "worker", Detail: "a late receipt", ProviderReference: "re_late", InDoubt: true}
+		e := ledger.Evidence{Operation: op, Attempt: 1, Actor: "worker", Detail: "a late receipt", ProviderReference: "re_late", InDoubt: true}
 		doubted, err := store.AddEvidence(t.Context(), e)
 		if err != nil || !doubted.InDoubt || doubted.ProviderReference != "re_late" {
 			t.Fatalf("evidence left %+v, %v", doubted, err)

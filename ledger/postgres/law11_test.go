@@ -105,7 +105,7 @@ func TestLaw11_NoMoveWithoutItsAuditEvent(t *testing.T) {
 	}
 
 	op = inState(t, store, ledger.Succeeded)
-	e := ledger.Evidence{Tenant: acme, OperationID: op.ID, Attempt: 1, Actor: "worker", Detail: "late answer"}
+	e := ledger.Evidence{Operation: op, Attempt: 1, Actor: "worker", Detail: "late answer"}
 	unchanged(t, db, op, "evidence without audit", func() {
 		if err := refusing(func() error { _, err := store.AddEvidence(t.Context(), e); return err }); err == nil {
 			t.Error("evidence was added without an audit event")

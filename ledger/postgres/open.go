@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -53,15 +54,14 @@ func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation,
 	// uncommitted when it began.
 	existing, err := s.GetByKey(ctx, o.Operation.Tenant, o.Operation.Key)
 	if errors.Is(err, ledger.ErrNotFound) {
-		var buried bool
-		row := s.pool.QueryRow(ctx, tombstoneSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "key": o.Operation.Key})
-		if err := row.Scan(&buried); err != nil {
-			return ledger.Operation{}, unavailable(err)
+		buried, err := s.Buried(ctx, o.Operation.Tenant, o.Operation.Key)
+		if err == nil {
+			err = ledger.ErrNotFound
 		}
 		if buried {
-			return ledger.Operation{}, ledger.ErrKeyExpired
+			err = ledger.ErrKeyExpired
 		}
-		return ledger.Operation{}, ledger.ErrNotFound
+		return ledger.Operation{}, err
 	}
 	if err != nil {
 		return ledger.Operation{}, err
@@ -104,7 +104,12 @@ func (s *Store) expired(ctx context.Context, op ledger.Operation) error {
 // openedAfterAll looks an opening up again whose answer was lost. Finding it
 // is proof that this very call made it, since the id is ours alone.
 func (s *Store) openedAfterAll(ctx context.Context, o ledger.Opening, cause error) (ledger.Operation, bool, error) {
-	if !errors.Is(cause, ledger.ErrUnavailable) || !s.visibleIsSafe(ctx) {
+	if !errors.Is(cause, ledger.ErrUnavailable) {
+		return ledger.Operation{}, false, cause
+	}
+	ctx, cancel := lookAgain(ctx)
+	defer cancel()
+	if !s.visibleIsSafe(ctx) {
 		return ledger.Operation{}, false, cause
 	}
 	op, err := s.row(ctx, getSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "id": o.Operation.ID})
@@ -112,6 +117,12 @@ func (s *Store) openedAfterAll(ctx context.Context, o ledger.Opening, cause erro
 		return ledger.Operation{}, false, cause
 	}
 	return op, true, nil
+}
+
+// lookAgain is the time for finding out what came of a statement whose answer
+// was lost, which may be because its own time ran out.
+func lookAgain(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 }
 
 func openArgs(o ledger.Opening, to ledger.State) (pgx.NamedArgs, error) {

@@ -136,7 +136,7 @@ func arguments(op ledger.Operation) pgx.NamedArgs {
 		"tenant": op.Tenant, "id": op.ID, "key": op.Key, "number": op.Attempt, "claim_id": ledgertest.ID(),
 		"args_hash": hash, "old_hash": hash, "request_hash": hash, "sealed": hash, "run": "{}",
 		"from": op.State, "to": ledger.Succeeded, "status": ledger.Running, "event": ledger.Confirm,
-		"attempt": op.Attempt, "epoch": op.Epoch, "lease": op.Lease, "leased": false, "knew_doubt": false,
+		"attempt": op.Attempt, "epoch": op.Epoch, "lease": op.Lease, "leased": false, "knew_doubt": false, "knew_reference": "", "current": op.Attempt, "untried": 0,
 		"decided": ledgertest.ID(), "decision": ledger.Approved, "decided_by": "x", "reference": "re_1", "bump": 0,
 		"in_doubt": false, "reset_resolves": false, "review_id": ledgertest.ID(), "outcome": "applied",
 		"lease_us": 1, "horizon_us": 1, "delay_us": 1, "watch_us": 0, "window_us": 1, "review_expires_us": 0,

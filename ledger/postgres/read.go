@@ -28,6 +28,14 @@ func (s *Store) GetByKey(ctx context.Context, tenant, key string) (ledger.Operat
 	return s.row(ctx, getByKeySQL, pgx.NamedArgs{"tenant": tenant, "key": key})
 }
 
+// Buried reports whether a key has a tombstone: its operation is gone, and it is
+// refused for ever.
+func (s *Store) Buried(ctx context.Context, tenant, key string) (bool, error) {
+	var buried bool
+	err := s.pool.QueryRow(ctx, tombstoneSQL, pgx.NamedArgs{"tenant": tenant, "key": key}).Scan(&buried)
+	return buried, unavailable(err)
+}
+
 // Get returns one operation of a tenant with its attempts and latest review,
 // or ErrNotFound. The id must be a UUID.
 func (s *Store) Get(ctx context.Context, tenant, id string) (ledger.Operation, error) {

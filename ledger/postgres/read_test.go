@@ -28,7 +28,7 @@ func TestLaw10_AnotherTenantsIdIsNotFound(t *testing.T) {
 			wantError(t, "Arguments of "+who.what, err, ledger.ErrNotFound)
 			_, _, err = store.Review(t.Context(), who.tenant, who.review)
 			wantError(t, "Review of "+who.what, err, ledger.ErrNotFound)
-			_, err = store.AddEvidence(t.Context(), ledger.Evidence{Tenant: who.tenant, OperationID: who.id, Actor: "x", Detail: "x", Incident: "x"})
+			_, err = store.AddEvidence(t.Context(), ledger.Evidence{Operation: ledger.Operation{Tenant: who.tenant, ID: who.id}, Actor: "x", Detail: "x", Incident: "x"})
 			wantError(t, "AddEvidence to "+who.what, err, ledger.ErrNotFound)
 			if polled, err := store.Poll(t.Context(), []ledger.Waited{{Tenant: who.tenant, ID: who.id}}); err != nil || len(polled) != 0 {
 				t.Errorf("Poll of %s: %v, %v", who.what, ids(polled), err)
@@ -167,7 +167,7 @@ func TestAddEvidence(t *testing.T) {
 	store, db := ledgertest.NewStore(t)
 	for _, state := range ledger.States() {
 		op := inState(t, store, state)
-		got, err := store.AddEvidence(t.Context(), ledger.Evidence{Tenant: acme, OperationID: op.ID, Attempt: 1, Actor: "worker",
+		got, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: op, Attempt: 1, Actor: "worker",
 			Detail: "a late receipt", Incident: "two receipts", ProviderReference: "re_late", InDoubt: true})
 		if err != nil {
 			t.Fatalf("%s: %v", state, err)
@@ -181,7 +181,7 @@ func TestAddEvidence(t *testing.T) {
 			got.Incident != "two receipts" || got.ProviderReference != reference || got.InDoubt != doubted || got.Revision != op.Revision+1 {
 			t.Errorf("%s: evidence left %+v", state, got)
 		}
-		again, err := store.AddEvidence(t.Context(), ledger.Evidence{Tenant: acme, OperationID: op.ID, Attempt: 1, Actor: "worker", Detail: "more"})
+		again, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: op, Attempt: 1, Actor: "worker", Detail: "more"})
 		if err != nil || again.Incident != got.Incident || again.ProviderReference != reference || again.InDoubt != doubted {
 			t.Errorf("%s: evidence without news left %+v, %v", state, again, err)
 		}

@@ -62,7 +62,7 @@ func TestTextIsStoredWhateverItHolds(t *testing.T) {
 			t.Errorf("%.20q: %v", text, err)
 			continue
 		}
-		if _, err := store.AddEvidence(t.Context(), ledger.Evidence{Tenant: acme, OperationID: op.ID, Actor: "worker", Detail: text, Incident: text, ProviderReference: text}); err != nil {
+		if _, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: op, Actor: "worker", Detail: text, Incident: text, ProviderReference: text}); err != nil {
 			t.Errorf("evidence %.20q: %v", text, err)
 		}
 		escalate := ledgertest.Change(op, ledger.Escalate)

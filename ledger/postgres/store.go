@@ -183,3 +183,11 @@ func away(code string) bool {
 
 // micros is how durations go into statements.
 func micros(d time.Duration) int64 { return d.Microseconds() }
+
+// oneIf is how flags that are counted with go into statements.
+func oneIf(flag bool) int {
+	if flag {
+		return 1
+	}
+	return 0
+}

@@ -40,7 +40,7 @@ func (s *Store) LeaseUnknown(ctx context.Context, limit int, lease time.Duration
 func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error) {
 	return s.writeOne(ctx, postponeSQL, pgx.NamedArgs{
 		"tenant": p.Operation.Tenant, "id": p.Operation.ID, "from": p.Operation.State, "attempt": p.Operation.Attempt, "lease": p.Operation.Lease,
-		"delay_us": micros(p.Delay), "reason": ledger.StorableText(p.Reason), "negative_reads": p.NegativeReads,
+		"delay_us": micros(p.Delay), "reason": ledger.StorableText(p.Reason), "negative_reads": p.NegativeReads, "untried": oneIf(p.Untried),
 		"reference": ledger.StorableText(p.ProviderReference),
 	})
 }

@@ -3,7 +3,8 @@
 WITH moved AS (
     UPDATE operations o SET
         status = @to, last_event = @event, effect = @effect, reason = @reason, in_doubt = @in_doubt,
-        provider_reference = coalesce(nullif(@reference, ''), o.provider_reference),
+        -- What is released starts anew; the audit record has the old reference.
+        provider_reference = CASE WHEN @event::text = 'release' THEN NULL ELSE coalesce(nullif(@reference, ''), o.provider_reference) END,
         result_json = @receipt::json,
         error_json = @failure::json,
         epoch = o.epoch + @bump::int,
@@ -35,7 +36,8 @@ WITH moved AS (
       AND (@from::text = 'needs_review' OR @reference = '' OR o.provider_reference IS NULL OR o.provider_reference = @reference)
       -- Doubt that came up meanwhile (a late receipt) outweighs a proof of
       -- absence that did not know of it.
-      AND (@to::text NOT IN ('pending', 'failed') OR o.in_doubt = @knew_doubt)
+      AND (@to::text NOT IN ('pending', 'failed')
+        OR o.in_doubt = @knew_doubt AND coalesce(o.provider_reference, '') = @knew_reference)
     RETURNING o.*
 ), ended AS (
     UPDATE attempts a SET ended_at = clock_timestamp(), outcome = @outcome, evidence = @evidence

@@ -1,6 +1,6 @@
 -- Not resolved yet: give the row back and come again later.
 UPDATE operations o SET
-    reason = @reason, negative_reads = @negative_reads,
+    reason = @reason, negative_reads = @negative_reads, resolves = greatest(o.resolves - @untried::int, 0),
     provider_reference = coalesce(o.provider_reference, nullif(@reference, '')),
     lease_expires_at = NULL,
     next_attempt_at = clock_timestamp() + @delay_us::bigint * interval '1 microsecond',

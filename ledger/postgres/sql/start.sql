@@ -2,7 +2,7 @@
 -- reconciler's lease, inside the key horizon).
 WITH started AS (
     UPDATE operations o SET
-        status = 'running', last_event = @event, effect = 'unknown', reason = '',
+        status = 'running', last_event = @event, effect = 'unknown', reason = '', error_json = NULL,
         attempt = o.attempt + 1,
         request_hash = coalesce(o.request_hash, @request_hash),
         first_sent_at = coalesce(o.first_sent_at, t.now),
@@ -19,8 +19,12 @@ WITH started AS (
       AND o.status || '' = @from AND o.attempt = @attempt AND o.epoch = @epoch
       AND (o.request_hash IS NULL OR o.request_hash = @request_hash)
       AND CASE @event::text
+            -- Nothing new is sent for a tenant that was switched off.
             WHEN 'claim'  THEN o.next_attempt_at <= t.now
-            WHEN 'replay' THEN o.lease = @lease AND o.lease_expires_at > t.now AND o.key_horizon > t.now
+              AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = o.tenant_id AND NOT active)
+            -- The call may arrive as late as the attempt's lease ends.
+            WHEN 'replay' THEN o.lease = @lease AND o.lease_expires_at > t.now
+              AND o.key_horizon > t.now + @lease_us::bigint * interval '1 microsecond'
           END
     RETURNING o.*
 ), attempted AS (

@@ -298,8 +298,6 @@ const (
 	ReviewDecision_REVIEW_DECISION_EXPIRED ReviewDecision = 6
 	// The requester withdrew the request.
 	ReviewDecision_REVIEW_DECISION_CANCELLED ReviewDecision = 7
-	// Evidence settled it before a person did.
-	ReviewDecision_REVIEW_DECISION_SUPERSEDED ReviewDecision = 8
 )
 
 // Enum value maps for ReviewDecision.
@@ -313,7 +311,6 @@ var (
 		5: "REVIEW_DECISION_NOT_APPLIED_CLOSE",
 		6: "REVIEW_DECISION_EXPIRED",
 		7: "REVIEW_DECISION_CANCELLED",
-		8: "REVIEW_DECISION_SUPERSEDED",
 	}
 	ReviewDecision_value = map[string]int32{
 		"REVIEW_DECISION_UNSPECIFIED":       0,
@@ -324,7 +321,6 @@ var (
 		"REVIEW_DECISION_NOT_APPLIED_CLOSE": 5,
 		"REVIEW_DECISION_EXPIRED":           6,
 		"REVIEW_DECISION_CANCELLED":         7,
-		"REVIEW_DECISION_SUPERSEDED":        8,
 	}
 )
 
@@ -448,11 +444,12 @@ type Operation struct {
 	// UNKNOWN the reason of the last attempt.
 	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Provider calls made so far, oldest first. GetOperation, WatchOperation and
-	// ListReviews fill it; the other calls leave it empty.
+	// ListReviews fill it, and RequestAction when a person must decide; the other
+	// calls leave it empty.
 	Attempts []*Attempt `protobuf:"bytes,11,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// The decision that waits for a person when state is NEEDS_REVIEW, else the
-	// last one that was made. The calls that fill attempts fill it always, the
-	// others when it is open.
+	// last one that was made. The calls that fill attempts fill it, and
+	// RequestAction does when it is open.
 	Review *Review `protobuf:"bytes,12,opt,name=review,proto3" json:"review,omitempty"`
 	// Set when a second, different receipt turned up for an operation that had
 	// one already: the target may hold two effects, and a person must look.
@@ -1332,7 +1329,7 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\x1fREVIEW_REASON_APPROVAL_REQUIRED\x10\x01\x12\x1e\n" +
 	"\x1aREVIEW_REASON_INCONCLUSIVE\x10\x02\x12\x1e\n" +
 	"\x1aREVIEW_REASON_CONTRADICTED\x10\x03\x12\"\n" +
-	"\x1eREVIEW_REASON_BUDGET_EXHAUSTED\x10\x04*\xb6\x02\n" +
+	"\x1eREVIEW_REASON_BUDGET_EXHAUSTED\x10\x04*\x96\x02\n" +
 	"\x0eReviewDecision\x12\x1f\n" +
 	"\x1bREVIEW_DECISION_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REVIEW_DECISION_APPROVED\x10\x01\x12\x1c\n" +
@@ -1341,8 +1338,7 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"!REVIEW_DECISION_NOT_APPLIED_RETRY\x10\x04\x12%\n" +
 	"!REVIEW_DECISION_NOT_APPLIED_CLOSE\x10\x05\x12\x1b\n" +
 	"\x17REVIEW_DECISION_EXPIRED\x10\x06\x12\x1d\n" +
-	"\x19REVIEW_DECISION_CANCELLED\x10\a\x12\x1e\n" +
-	"\x1aREVIEW_DECISION_SUPERSEDED\x10\b*\xbd\x01\n" +
+	"\x19REVIEW_DECISION_CANCELLED\x10\a*\xbd\x01\n" +
 	"\fNextStepKind\x12\x1e\n" +
 	"\x1aNEXT_STEP_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13NEXT_STEP_KIND_DONE\x10\x01\x12\x17\n" +
