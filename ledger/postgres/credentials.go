@@ -23,11 +23,6 @@ type Credential struct {
 	Usable               bool // neither expired nor revoked, by the database's clock
 }
 
-const credentialColumns = `
-SELECT k.tenant_id, k.key_id, k.secret_hash, k.actor, k.roles, k.created_at, k.expires_at, k.revoked_at, t.active,
-    k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
-FROM api_keys k JOIN tenants t USING (tenant_id) WHERE k.tenant_id = @tenant`
-
 func scanCredential(row pgx.CollectableRow) (Credential, error) {
 	var c Credential
 	var expires, revoked *time.Time
@@ -38,7 +33,7 @@ func scanCredential(row pgx.CollectableRow) (Credential, error) {
 
 // Credential returns one API key of a tenant, or ErrNotFound.
 func (s *Store) Credential(ctx context.Context, tenant, keyID string) (Credential, error) {
-	rows, err := s.pool.Query(ctx, credentialColumns+` AND k.key_id = @key_id`, pgx.NamedArgs{"tenant": tenant, "key_id": keyID})
+	rows, err := s.pool.Query(ctx, credentialSQL, pgx.NamedArgs{"tenant": tenant, "key_id": keyID})
 	if err != nil {
 		return Credential{}, unavailable(err)
 	}
@@ -51,7 +46,7 @@ func (s *Store) Credential(ctx context.Context, tenant, keyID string) (Credentia
 
 // Credentials returns a tenant's API keys, oldest first.
 func (s *Store) Credentials(ctx context.Context, tenant string) ([]Credential, error) {
-	rows, err := s.pool.Query(ctx, credentialColumns+` ORDER BY k.created_at, k.key_id`, pgx.NamedArgs{"tenant": tenant})
+	rows, err := s.pool.Query(ctx, credentialsSQL, pgx.NamedArgs{"tenant": tenant})
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -65,13 +60,13 @@ func (s *Store) Credentials(ctx context.Context, tenant string) ([]Credential, e
 // CreateTenant makes a tenant, or does nothing when it exists. Names are lower
 // case letters, digits, - and _, at most 63.
 func (s *Store) CreateTenant(ctx context.Context, tenant string) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO tenants (tenant_id) VALUES (@tenant) ON CONFLICT DO NOTHING`, pgx.NamedArgs{"tenant": tenant})
+	_, err := s.pool.Exec(ctx, createTenantSQL, pgx.NamedArgs{"tenant": tenant})
 	return unavailable(err)
 }
 
 // SetTenantActive switches a tenant on or off. ErrNotFound when there is none.
 func (s *Store) SetTenantActive(ctx context.Context, tenant string, active bool) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE tenants SET active = @active WHERE tenant_id = @tenant`, pgx.NamedArgs{"tenant": tenant, "active": active})
+	tag, err := s.pool.Exec(ctx, setTenantActiveSQL, pgx.NamedArgs{"tenant": tenant, "active": active})
 	if err == nil && tag.RowsAffected() == 0 {
 		return ledger.ErrNotFound
 	}
@@ -81,19 +76,16 @@ func (s *Store) SetTenantActive(ctx context.Context, tenant string, active bool)
 // AddCredential stores an API key of an existing tenant. Of c it reads Tenant,
 // KeyID, Hash, Actor, Roles and ExpiresAt.
 func (s *Store) AddCredential(ctx context.Context, c Credential) error {
-	_, err := s.pool.Exec(ctx, `
-		INSERT INTO api_keys (tenant_id, key_id, secret_hash, actor, roles, expires_at)
-		VALUES (@tenant, @key_id, @hash, @actor, @roles, @expires)`,
-		pgx.NamedArgs{"tenant": c.Tenant, "key_id": c.KeyID, "hash": c.Hash, "actor": c.Actor, "roles": c.Roles, "expires": nullIfZero(c.ExpiresAt)})
+	_, err := s.pool.Exec(ctx, addCredentialSQL, pgx.NamedArgs{
+		"tenant": c.Tenant, "key_id": c.KeyID, "hash": c.Hash, "actor": c.Actor, "roles": c.Roles, "expires": nullIfZero(c.ExpiresAt),
+	})
 	return unavailable(err)
 }
 
 // RevokeCredential ends an API key now. ErrNotFound when there is none; doing
 // it twice is harmless.
 func (s *Store) RevokeCredential(ctx context.Context, tenant, keyID string) error {
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
-		WHERE tenant_id = @tenant AND key_id = @key_id`, pgx.NamedArgs{"tenant": tenant, "key_id": keyID})
+	tag, err := s.pool.Exec(ctx, revokeCredentialSQL, pgx.NamedArgs{"tenant": tenant, "key_id": keyID})
 	if err == nil && tag.RowsAffected() == 0 {
 		return ledger.ErrNotFound
 	}
@@ -107,11 +99,11 @@ var ErrOtherSecret = errors.New("ledger: this installation's provider key secret
 // first use, and fails with ErrOtherSecret when it is another one later.
 func (s *Store) CheckInstallation(ctx context.Context, fingerprint [32]byte) error {
 	args := pgx.NamedArgs{"fingerprint": fingerprint[:]}
-	if _, err := s.pool.Exec(ctx, `INSERT INTO installation (provider_key_fingerprint) VALUES (@fingerprint) ON CONFLICT DO NOTHING`, args); err != nil {
+	if _, err := s.pool.Exec(ctx, rememberInstallationSQL, args); err != nil {
 		return fmt.Errorf("is the schema migrated? %w", unavailable(err))
 	}
 	var same bool
-	err := s.pool.QueryRow(ctx, `SELECT provider_key_fingerprint = @fingerprint FROM installation WHERE tenant_id = '*'`, args).Scan(&same)
+	err := s.pool.QueryRow(ctx, checkInstallationSQL, args).Scan(&same)
 	switch {
 	case err != nil:
 		return unavailable(err)

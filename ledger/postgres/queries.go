@@ -64,6 +64,27 @@ var (
 	sweepSQL string
 	//go:embed sql/retire.sql
 	retireSQL string
+
+	//go:embed sql/credential.sql
+	credentialSQL string
+	//go:embed sql/credentials.sql
+	credentialsSQL string
+	//go:embed sql/create_tenant.sql
+	createTenantSQL string
+	//go:embed sql/set_tenant_active.sql
+	setTenantActiveSQL string
+	//go:embed sql/add_credential.sql
+	addCredentialSQL string
+	//go:embed sql/revoke_credential.sql
+	revokeCredentialSQL string
+	//go:embed sql/remember_installation.sql
+	rememberInstallationSQL string
+	//go:embed sql/check_installation.sql
+	checkInstallationSQL string
+	//go:embed sql/durability.sql
+	durabilitySQL string
+	//go:embed sql/standbys.sql
+	standbysSQL string
 )
 
 // The statements that return operations, with the column list filled in.

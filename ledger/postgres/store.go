@@ -69,7 +69,7 @@ func markUnreplicated(conn *pgconn.PgConn, notice *pgconn.Notice) {
 func (s *Store) checkDurability(ctx context.Context) error {
 	var commit string
 	var recovery bool
-	row := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), pg_is_in_recovery()`)
+	row := s.pool.QueryRow(ctx, durabilitySQL)
 	if err := row.Scan(&commit, &recovery); err != nil {
 		return fmt.Errorf("ledger: connect: %w", err)
 	}
@@ -129,7 +129,7 @@ func safeCommit(conn *pgxpool.Conn) error {
 // is lost with it.
 func (s *Store) visibleIsSafe(ctx context.Context) bool {
 	var standbys string
-	err := s.pool.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names')`).Scan(&standbys)
+	err := s.pool.QueryRow(ctx, standbysSQL).Scan(&standbys)
 	return err == nil && standbys == ""
 }
 

@@ -1,0 +1,1 @@
+SELECT provider_key_fingerprint = @fingerprint FROM installation WHERE tenant_id = '*'

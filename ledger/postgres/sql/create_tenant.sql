@@ -1,0 +1,1 @@
+INSERT INTO tenants (tenant_id) VALUES (@tenant) ON CONFLICT DO NOTHING

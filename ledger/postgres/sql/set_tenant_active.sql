@@ -1,0 +1,1 @@
+UPDATE tenants SET active = @active WHERE tenant_id = @tenant
