@@ -74,14 +74,14 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		committing := false
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			var receipt string
-			if err := tx.QueryRow(ctx, c.Write.SQL, c.Write.Args...).Scan(&c.ProviderReference, &receipt); err != nil {
+			row, err := runWrite(ctx, tx, c.Write)
+			if err != nil {
 				if ctx.Err() != nil || conn.Conn().IsClosed() {
 					return err // no answer
 				}
 				return writeRefused(err)
 			}
-			c.Receipt = []byte(receipt)
+			c.ProviderReference, c.Receipt = row.Reference, []byte(row.Receipt)
 			args, err := changeArgs(c)
 			if err != nil {
 				return err
@@ -113,6 +113,17 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 		return ledger.Operation{}, unavailable(err)
 	}
 	return op, nil
+}
+
+// written is the one row that the effect's statement returns.
+type written struct{ Reference, Receipt string }
+
+func runWrite(ctx context.Context, tx pgx.Tx, w *ledger.Write) (written, error) {
+	rows, err := tx.Query(ctx, w.SQL, w.Args...)
+	if err != nil {
+		return written{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[written])
 }
 
 // writeRefused is for a statement that the server has answered: what it cannot

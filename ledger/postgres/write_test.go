@@ -82,6 +82,7 @@ func TestRefusedWriteMovesNothing(t *testing.T) {
 		{"no row", crediting(op, `SELECT 'x', '{}' WHERE false`), "02000", "the statement returned no row"},
 		{"no reference", crediting(op, `SELECT NULL::text, '{}'`), "42804", ""},
 		{"no receipt", crediting(op, `SELECT 'x'`), "42804", ""},
+		{"two rows", crediting(op, `SELECT v, '{}' FROM unnest(ARRAY['x', 'y']) v`), "42804", ""},
 		{"argument that cannot be sent", crediting(op, `SELECT $1::int::text, '{}'`, struct{}{}), "42804", ""},
 	} {
 		unchanged(t, db, op, c.what, func() {
