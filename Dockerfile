@@ -7,8 +7,8 @@ COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 RUN --mount=type=cache,target=/go/pkg/mod \
-    --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/onceward ./cmd/onceward
+    --mount=type=cache,target=/go/build-cache \
+    CGO_ENABLED=0 GOCACHE=/go/build-cache go build -trimpath -ldflags='-s -w' -o /out/onceward ./cmd/onceward
 # A folder that a volume takes its owner from.
 RUN mkdir /out/data
 

@@ -2,14 +2,18 @@ package apptest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/onceward/onceward/ledger"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -33,6 +37,65 @@ func (w *World) WantEffects(t testing.TB, n int) {
 	if got := len(w.Provider.Effects()); got != n {
 		t.Errorf("the target holds %d effects, want %d; %s", got, n, w.Describe())
 	}
+}
+
+// Held returns an operation of acme as the ledger has it now. It bears with a
+// ledger that is away for a moment.
+func (w *World) Held(t testing.TB, id string) ledger.Operation {
+	t.Helper()
+	return w.WaitFor(t, "acme", id, ledger.States()...)
+}
+
+// EffectsOf counts what the target holds of an operation: at the provider, and
+// as notes.
+func (w *World) EffectsOf(t testing.TB, id string) int {
+	t.Helper()
+	return len(w.Provider.EffectsFor(id)) + w.Database.Count(t, `SELECT count(*) FROM demo_notes WHERE operation_id = $1::uuid`, id)
+}
+
+// WantOneEffect fails the test unless the target holds exactly one effect of an
+// operation that has succeeded.
+func (w *World) WantOneEffect(t testing.TB, id string) {
+	t.Helper()
+	if n := w.EffectsOf(t, id); n != 1 {
+		t.Errorf("the target holds %d effects of %s, want 1; audit %v; %s", n, id, w.Trail(t, id), w.Describe())
+	}
+	if op := w.Held(t, id); op.State != ledger.Succeeded || op.ProviderReference == "" {
+		t.Errorf("operation is %s with reference %q, want succeeded; audit %v", op.State, op.ProviderReference, w.Trail(t, id))
+	}
+}
+
+// Trail returns the events of an operation's audit record.
+func (w *World) Trail(t testing.TB, id string) []string {
+	t.Helper()
+	var events []string
+	for _, e := range w.Database.Audit(t, ledger.Operation{Tenant: "acme", ID: id}) {
+		events = append(events, e.Event)
+	}
+	return events
+}
+
+// WantTrail fails the test unless the audit record holds exactly these events,
+// named in one line.
+func (w *World) WantTrail(t testing.TB, id, events string) {
+	t.Helper()
+	if got := w.Trail(t, id); !slices.Equal(got, strings.Fields(events)) {
+		t.Errorf("audit record is %v, want %v; %s", got, events, w.Describe())
+	}
+}
+
+// Waiting returns a copy of a request that is held for at most that long.
+func Waiting(req *oncewardv1.RequestActionRequest, wait time.Duration) *oncewardv1.RequestActionRequest {
+	c := proto.CloneOf(req)
+	c.Wait = durationpb.New(wait)
+	return c
+}
+
+// Keyed returns a copy of a request with a key of the caller's.
+func Keyed(req *oncewardv1.RequestActionRequest, key string) *oncewardv1.RequestActionRequest {
+	c := proto.CloneOf(req)
+	c.IdempotencyKey = key
+	return c
 }
 
 // WantReason fails the test unless err is a status with this code and ErrorInfo

@@ -36,17 +36,17 @@ func TestLaw03_AnswersThatGetLost(t *testing.T) {
 				t.Parallel()
 				forRequest(w, name, fault)
 				op := askIn(t, w, r, act.request(name), succeeded).GetOperation()
-				wantOneEffect(t, w, op.GetId())
+				w.WantOneEffect(t, op.GetId())
 				if i == 0 {
 					// Doubt is resolved by the means of each kind of provider.
 					want := map[string]string{"refund": "claim doubt replay confirm"}[act.name]
 					if want == "" {
 						want = "claim doubt confirm"
 					}
-					wantTrail(t, w, op.GetId(), want)
+					w.WantTrail(t, op.GetId(), want)
 				}
-				if trail(t, w, op.GetId())[1] != string(ledger.Doubt) {
-					t.Errorf("the lost answer left no doubt: %v", trail(t, w, op.GetId()))
+				if w.Trail(t, op.GetId())[1] != string(ledger.Doubt) {
+					t.Errorf("the lost answer left no doubt: %v", w.Trail(t, op.GetId()))
 				}
 			})
 		}
@@ -65,8 +65,8 @@ func TestLaw06_AnswerOfTheLedgerGetsLost(t *testing.T) {
 				c.WrapLedger = func(l app.Ledger) app.Ledger { return &forgetful{Ledger: l} }
 			})
 			op := askIn(t, w, r, act.request("lost"), succeeded).GetOperation()
-			wantOneEffect(t, w, op.GetId())
-			wantTrail(t, w, op.GetId(), "claim confirm")
+			w.WantOneEffect(t, op.GetId())
+			w.WantTrail(t, op.GetId(), "claim confirm")
 			wantSound(t, w)
 		})
 	}

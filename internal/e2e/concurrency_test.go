@@ -19,8 +19,8 @@ func TestLaw01_TwoProcessesClaimAtOnce(t *testing.T) {
 		for round := range 5 {
 			answers := crowd(t, w, 4, act.request(fmt.Sprintf("%s_%d", act.name, round)), a, b)
 			op := wantOneReceipt(t, w, answers, 1)
-			wantOneEffect(t, w, op.GetId())
-			wantTrail(t, w, op.GetId(), "claim confirm")
+			w.WantOneEffect(t, op.GetId())
+			w.WantTrail(t, op.GetId(), "claim confirm")
 		}
 	}
 	wantSound(t, w)
@@ -42,8 +42,8 @@ func TestLaw01_SixtyFourCallersAtOnce(t *testing.T) {
 			for _, act := range everyAction() {
 				answers := crowd(t, w, 64, act.request(act.name), replicas...)
 				op := wantOneReceipt(t, w, answers, 1)
-				wantOneEffect(t, w, op.GetId())
-				wantTrail(t, w, op.GetId(), "claim confirm")
+				w.WantOneEffect(t, op.GetId())
+				w.WantTrail(t, op.GetId(), "claim confirm")
 			}
 			if n := writes(w, ""); n != len(onProvider()) {
 				t.Errorf("%d writes went to the provider, want one for each action; %s", n, w.Describe())
@@ -83,7 +83,7 @@ func TestCallersJoinAcrossReplicas(t *testing.T) {
 		}
 	}
 	op := wantOneReceipt(t, w, append(answers, <-first), 1)
-	wantTrail(t, w, op.GetId(), "claim confirm")
+	w.WantTrail(t, op.GetId(), "claim confirm")
 	w.WantEffects(t, 1)
 	wantSound(t, w)
 }

@@ -57,8 +57,8 @@ func TestCrashAtEachPoint(t *testing.T) {
 				if c.left != ledger.Running && resp.GetReplayed() != (c.left == ledger.Succeeded) {
 					t.Errorf("replayed is %v", resp.GetReplayed())
 				}
-				wantOneEffect(t, w, resp.GetOperation().GetId())
-				wantTrail(t, w, resp.GetOperation().GetId(), c.trail[act.name])
+				w.WantOneEffect(t, resp.GetOperation().GetId())
+				w.WantTrail(t, resp.GetOperation().GetId(), c.trail[act.name])
 				wantSound(t, w)
 			})
 		}
@@ -93,7 +93,7 @@ func TestKillWhileTheProviderHoldsTheAnswer(t *testing.T) {
 			endLease(t, w, theOnly(t, w))
 			next := w.StartChild(t, apptest.ChildOptions{})
 			resp := askIn(t, w, next.Replica, act.request("held"), succeeded)
-			wantOneEffect(t, w, resp.GetOperation().GetId())
+			w.WantOneEffect(t, resp.GetOperation().GetId())
 			wantSound(t, w)
 		})
 	}
@@ -120,11 +120,11 @@ func TestCrashOfTheReconciler(t *testing.T) {
 			w := apptest.New(t, apptest.Options{})
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
 			serving := w.Start(t, withoutReconciler)
-			id := ask(t, w, serving, waiting(c.act.request("crash"), 0)).GetOperation().GetId()
+			id := ask(t, w, serving, apptest.Waiting(c.act.request("crash"), 0)).GetOperation().GetId()
 			w.WaitFor(t, "acme", id, ledger.Unknown)
 
 			w.StartChild(t, apptest.ChildOptions{Crash: c.point}).WaitExit(t)
-			op := held(t, w, id)
+			op := w.Held(t, id)
 			if op.State != c.left {
 				t.Fatalf("the reconciler left the operation %s, want %s", op.State, c.left)
 			}
@@ -133,8 +133,8 @@ func TestCrashOfTheReconciler(t *testing.T) {
 			}
 			w.Start(t, nil)
 			w.WaitFor(t, "acme", id, ledger.Succeeded)
-			wantOneEffect(t, w, id)
-			wantTrail(t, w, id, c.trail)
+			w.WantOneEffect(t, id)
+			w.WantTrail(t, id, c.trail)
 			wantSound(t, w)
 		})
 	}

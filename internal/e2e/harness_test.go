@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/app"
@@ -93,20 +91,6 @@ func try(ctx context.Context, w *apptest.World, r *apptest.Replica, req *oncewar
 	return r.Actions.RequestAction(apptest.As(ctx, w.Agent), req)
 }
 
-// waiting returns a copy of a request that is held for at most that long.
-func waiting(req *oncewardv1.RequestActionRequest, wait time.Duration) *oncewardv1.RequestActionRequest {
-	c := proto.CloneOf(req)
-	c.Wait = durationpb.New(wait)
-	return c
-}
-
-// keyed returns a copy of a request with a key of the caller's.
-func keyed(req *oncewardv1.RequestActionRequest, key string) *oncewardv1.RequestActionRequest {
-	c := proto.CloneOf(req)
-	c.IdempotencyKey = key
-	return c
-}
-
 // answer is what one of many callers got.
 type answer struct {
 	resp *oncewardv1.RequestActionResponse
@@ -161,12 +145,6 @@ func wantOneReceipt(t testing.TB, w *apptest.World, answers []answer, mayExecute
 	return first
 }
 
-// held returns the operation as the ledger has it now.
-func held(t testing.TB, w *apptest.World, id string) ledger.Operation {
-	t.Helper()
-	return w.WaitFor(t, "acme", id, ledger.States()...)
-}
-
 // theOnly returns the one operation that the tenant has.
 func theOnly(t testing.TB, w *apptest.World) ledger.Operation {
 	t.Helper()
@@ -177,7 +155,7 @@ func theOnly(t testing.TB, w *apptest.World) ledger.Operation {
 	if len(ops) != 1 {
 		t.Fatalf("the ledger holds %d operations, want one: %+v", len(ops), ops)
 	}
-	return held(t, w, ops[0].ID)
+	return w.Held(t, ops[0].ID)
 }
 
 // endLease lets the lease of an operation run out, as if the time had passed.
@@ -186,44 +164,6 @@ func theOnly(t testing.TB, w *apptest.World) ledger.Operation {
 func endLease(t testing.TB, w *apptest.World, op ledger.Operation) {
 	t.Helper()
 	w.Database.Age(t, op, 2*time.Minute)
-}
-
-// effects counts what the target holds of an operation: at the provider, and
-// in the ledger's own database.
-func effects(t testing.TB, w *apptest.World, id string) int {
-	t.Helper()
-	return len(w.Provider.EffectsFor(id)) + w.Database.Count(t, `SELECT count(*) FROM demo_notes WHERE operation_id = $1::uuid`, id)
-}
-
-// wantOneEffect fails the test unless the target holds exactly one effect of an
-// operation that has succeeded.
-func wantOneEffect(t testing.TB, w *apptest.World, id string) {
-	t.Helper()
-	if got := effects(t, w, id); got != 1 {
-		t.Errorf("the target holds %d effects of %s, want 1; audit %v; %s", got, id, trail(t, w, id), w.Describe())
-	}
-	if op := held(t, w, id); op.State != ledger.Succeeded || op.ProviderReference == "" {
-		t.Errorf("operation is %s with reference %q, want succeeded; audit %v", op.State, op.ProviderReference, trail(t, w, id))
-	}
-}
-
-// trail returns the events of an operation's audit record.
-func trail(t testing.TB, w *apptest.World, id string) []string {
-	t.Helper()
-	var events []string
-	for _, e := range w.Database.Audit(t, ledger.Operation{Tenant: "acme", ID: id}) {
-		events = append(events, e.Event)
-	}
-	return events
-}
-
-// wantTrail fails the test unless the audit record holds exactly these events,
-// named in one line.
-func wantTrail(t testing.TB, w *apptest.World, id, events string) {
-	t.Helper()
-	if got := trail(t, w, id); !slices.Equal(got, strings.Fields(events)) {
-		t.Errorf("audit record is %v, want %v; %s", got, events, w.Describe())
-	}
 }
 
 // writes counts the requests that could have had an effect and name something.

@@ -49,8 +49,8 @@ func TestCallerLeavesBeforeTheAnswer(t *testing.T) {
 			}
 			gate.Release()
 			op := askIn(t, w, r, req, succeeded).GetOperation()
-			wantOneEffect(t, w, op.GetId())
-			wantTrail(t, w, op.GetId(), "claim confirm")
+			w.WantOneEffect(t, op.GetId())
+			w.WantTrail(t, op.GetId(), "claim confirm")
 			wantSound(t, w)
 		})
 	}
@@ -84,8 +84,8 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	door.release()
 	provided(t, w.Provider.WaitEffects, 1)
 	op := askIn(t, w, r, refund().request("claim"), succeeded).GetOperation()
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim confirm")
 	wantSound(t, w)
 }
 
@@ -112,8 +112,8 @@ func TestCallersDeadlineShortensTheWait(t *testing.T) {
 	await(t, "the request at the provider", gate.Reached())
 	gate.Release()
 	op := askIn(t, w, r, req, succeeded).GetOperation()
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim confirm")
 	wantSound(t, w)
 }
 
@@ -164,8 +164,8 @@ func TestManyCallersOfWhomHalfLeave(t *testing.T) {
 		t.Errorf("%d callers were told that they caused the action", made)
 	}
 	op := wantOneReceipt(t, w, stayed, made)
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim confirm")
 	if n := writes(w, "leavers"); n != 1 {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}

@@ -43,7 +43,7 @@ func TestLaw05_OtherArgumentsInEachState(t *testing.T) {
 	} {
 		t.Run(string(c.state), func(t *testing.T) {
 			name, key := "state_"+string(c.state), "key-"+string(c.state)
-			req := keyed(waiting(refund().request(name), 0), key)
+			req := apptest.Keyed(apptest.Waiting(refund().request(name), 0), key)
 			if c.state == ledger.NeedsReview {
 				req.ActionType, req.ArgumentsForm = "test.approved", &oncewardv1.RequestActionRequest_ArgumentsJson{ArgumentsJson: `{"n":1}`}
 			} else {
@@ -56,10 +56,10 @@ func TestLaw05_OtherArgumentsInEachState(t *testing.T) {
 			before := state(t, w, op)
 
 			other := proto.CloneOf(req)
-			other.ArgumentsForm = keyed(refund().request(name+"_other"), key).GetArgumentsForm()
+			other.ArgumentsForm = apptest.Keyed(refund().request(name+"_other"), key).GetArgumentsForm()
 			for path, refused := range map[string]*oncewardv1.RequestActionRequest{
 				"other arguments": other,
-				"another action":  keyed(note().request(name), key),
+				"another action":  apptest.Keyed(note().request(name), key),
 			} {
 				for _, r := range []*apptest.Replica{a, b} {
 					_, err := try(t.Context(), w, r, refused)
@@ -91,7 +91,7 @@ func TestLaw05_OtherArgumentsAtTheSameMoment(t *testing.T) {
 		var callers sync.WaitGroup
 		for i, r := range []*apptest.Replica{a, b} {
 			callers.Go(func() {
-				_, errs[i] = try(t.Context(), w, r, keyed(refund().request(fmt.Sprintf("%s_%d", key, i)), key))
+				_, errs[i] = try(t.Context(), w, r, apptest.Keyed(refund().request(fmt.Sprintf("%s_%d", key, i)), key))
 			})
 		}
 		callers.Wait()

@@ -63,8 +63,8 @@ func TestLaw02_ReceiptWhilePostgresIsAway(t *testing.T) {
 
 	got := <-first
 	op := wantOneReceipt(t, w, []answer{got}, 1)
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim confirm")
 	askIn(t, w, r, refund().request("meanwhile"), succeeded)
 	wantSound(t, w)
 }
@@ -130,11 +130,11 @@ func TestKillPostgresUnderLoad(t *testing.T) {
 		}
 	}
 	for id, receipt := range load.acknowledged {
-		op := held(t, w, id)
+		op := w.Held(t, id)
 		if now := (&oncewardv1.Receipt{ProviderReference: op.ProviderReference, Json: string(op.Receipt)}); !proto.Equal(now, receipt) {
 			t.Errorf("operation %s was acknowledged with %v and has %v", id, receipt, now)
 		}
-		wantOneEffect(t, w, id)
+		w.WantOneEffect(t, id)
 	}
 	t.Logf("%d acknowledged, %d refusals", len(load.acknowledged), load.refusals)
 	wantSound(t, w)

@@ -23,7 +23,7 @@ func TestReconciliationFindsTheEffectAfterATimeout(t *testing.T) {
 			r := w.Start(t, nil)
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.NeverAnswer, Apply: true})
 			op := askIn(t, w, r, act.request("slow"), succeeded).GetOperation()
-			wantOneEffect(t, w, op.GetId())
+			w.WantOneEffect(t, op.GetId())
 			if writes(w, "slow") > 1 && act.name != "refund" {
 				t.Errorf("it was sent again to a provider without keys; %s", w.Describe())
 			}
@@ -43,16 +43,16 @@ func TestLaw04_AbsenceIsNotBelievedBeforeTheSettleTime(t *testing.T) {
 	})
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, LookupLag: time.Minute})
-	id := ask(t, w, r, waiting(invoice().request("lagging"), 0)).GetOperation().GetId()
+	id := ask(t, w, r, apptest.Waiting(invoice().request("lagging"), 0)).GetOperation().GetId()
 	// More negative reads than the contract asks for.
 	eventually(t, w, "look-ups that find nothing", func() bool { return requests(w, "GET", id) >= 4 })
-	if op := held(t, w, id); op.State != ledger.Unknown || op.NegativeReads != 0 {
+	if op := w.Held(t, id); op.State != ledger.Unknown || op.NegativeReads != 0 {
 		t.Fatalf("after early reads the operation is %s, with %d reads that count", op.State, op.NegativeReads)
 	}
 	clock.Advance(2 * time.Minute)
 	w.WaitFor(t, "acme", id, ledger.Succeeded)
-	wantOneEffect(t, w, id)
-	wantTrail(t, w, id, "claim doubt confirm")
+	w.WantOneEffect(t, id)
+	w.WantTrail(t, id, "claim doubt confirm")
 	if n := writes(w, "lagging"); n != 1 {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}
@@ -77,7 +77,7 @@ func TestAbsenceIsProvedAndTheRetryMadeOnce(t *testing.T) {
 			w.Start(t, nil)
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropBeforeReading})
 			req := c.act.request("absent")
-			id := ask(t, w, r, waiting(req, 0)).GetOperation().GetId()
+			id := ask(t, w, r, apptest.Waiting(req, 0)).GetOperation().GetId()
 			name := c.reads
 			if name == "" {
 				name = id
@@ -87,7 +87,7 @@ func TestAbsenceIsProvedAndTheRetryMadeOnce(t *testing.T) {
 				t.Fatalf("%d writes before absence was proved; %s", n, w.Describe())
 			}
 			early := requests(w, "GET", name)
-			w.Database.Age(t, held(t, w, id), 2*time.Hour)
+			w.Database.Age(t, w.Held(t, id), 2*time.Hour)
 			w.WaitFor(t, "acme", id, ledger.Succeeded)
 			if n := requests(w, "GET", name) - early; n < 2 {
 				t.Errorf("absence was believed after %d reads, want 2", n)
@@ -95,8 +95,8 @@ func TestAbsenceIsProvedAndTheRetryMadeOnce(t *testing.T) {
 			if n := writes(w, "absent"); n != 2 {
 				t.Errorf("%d writes, want the first and one more; %s", n, w.Describe())
 			}
-			wantTrail(t, w, id, "claim doubt defer claim confirm")
-			wantOneEffect(t, w, id)
+			w.WantTrail(t, id, "claim doubt defer claim confirm")
+			w.WantOneEffect(t, id)
 			if again := askIn(t, w, r, req, succeeded); again.GetOperation().GetId() != id || !again.GetReplayed() {
 				t.Errorf("the key leads to %v", again)
 			}
@@ -118,7 +118,7 @@ func TestLookUpFindsTwo(t *testing.T) {
 	if kind := resp.GetNextStep().GetKind(); kind != oncewardv1.NextStepKind_NEXT_STEP_KIND_ASK_HUMAN {
 		t.Errorf("next step is %s", kind)
 	}
-	wantTrail(t, w, resp.GetOperation().GetId(), "claim doubt escalate")
+	w.WantTrail(t, resp.GetOperation().GetId(), "claim doubt escalate")
 	if n := writes(w, "twice"); n != 1 {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}
@@ -132,13 +132,13 @@ func TestContactOfSomebodyElse(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	theirs := contact().request("taken")
-	askIn(t, w, r, keyed(theirs, "one"), succeeded)
-	resp := askIn(t, w, r, keyed(theirs, "another"), failed)
+	askIn(t, w, r, apptest.Keyed(theirs, "one"), succeeded)
+	resp := askIn(t, w, r, apptest.Keyed(theirs, "another"), failed)
 	op := resp.GetOperation()
 	if op.GetFailure().GetCode() != "taken_by_another" || resp.GetNextStep().GetKind() != correctArguments {
 		t.Errorf("failure is %v, next step %v", op.GetFailure(), resp.GetNextStep())
 	}
-	wantTrail(t, w, op.GetId(), "claim doubt refuse")
+	w.WantTrail(t, op.GetId(), "claim doubt refuse")
 	w.WantEffects(t, 1)
 	wantSound(t, w)
 }
@@ -155,7 +155,7 @@ func TestDeferredAttemptsUseTheSameKey(t *testing.T) {
 		name := fmt.Sprintf("later_%d", i)
 		forRequest(w, name, fault)
 		op := askIn(t, w, r, refund().request(name), succeeded).GetOperation()
-		wantOneEffect(t, w, op.GetId())
+		w.WantOneEffect(t, op.GetId())
 		keys := map[string]bool{}
 		for _, sent := range w.Provider.Requests() {
 			if sent.OperationID == op.GetId() {
@@ -179,7 +179,7 @@ func TestProviderRefusesConnections(t *testing.T) {
 	}
 	var ids []string
 	for _, act := range onProvider() {
-		id := ask(t, w, r, waiting(act.request("closed"), 0)).GetOperation().GetId()
+		id := ask(t, w, r, apptest.Waiting(act.request("closed"), 0)).GetOperation().GetId()
 		if op := w.WaitFor(t, "acme", id, ledger.Pending); op.Effect != ledger.EffectNotApplied {
 			t.Errorf("%s: effect is %s, want not applied", act.name, op.Effect)
 		}
@@ -190,7 +190,7 @@ func TestProviderRefusesConnections(t *testing.T) {
 	}
 	for _, id := range ids {
 		w.WaitFor(t, "acme", id, ledger.Succeeded)
-		wantOneEffect(t, w, id)
+		w.WantOneEffect(t, id)
 	}
 	wantSound(t, w)
 }

@@ -48,10 +48,10 @@ func TestPermanentRefusals(t *testing.T) {
 				if op.GetFailure().GetCode() != "rejected" || op.GetFailure().GetCorrectable() != (c.next == correctArguments) {
 					t.Errorf("failure is %v", op.GetFailure())
 				}
-				if n := effects(t, w, op.GetId()); n != 0 || writes(w, name) != 1 {
+				if n := w.EffectsOf(t, op.GetId()); n != 0 || writes(w, name) != 1 {
 					t.Errorf("%d effects of %d writes, want none of one", n, writes(w, name))
 				}
-				wantTrail(t, w, op.GetId(), "claim refuse")
+				w.WantTrail(t, op.GetId(), "claim refuse")
 			})
 		}
 	}
@@ -68,8 +68,8 @@ func TestLaw03_RefusalAfterDoubtIsNoProof(t *testing.T) {
 		fakeprovider.Fault{Kind: fakeprovider.Reject, Status: 422}, // the replay, at a front door in a bad mood
 	)
 	op := askIn(t, w, r, refund().request("moody"), succeeded).GetOperation()
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim doubt replay doubt confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim doubt replay doubt confirm")
 	wantSound(t, w)
 }
 
@@ -93,8 +93,8 @@ func TestCorrectionOfARefusedOperation(t *testing.T) {
 	if op.GetId() != refused.GetId() || op.GetIdempotencyKey() != refused.GetIdempotencyKey() || op.GetArgumentsHash() == refused.GetArgumentsHash() {
 		t.Errorf("the corrected operation is %v, the refused one was %v", op, refused)
 	}
-	wantOneEffect(t, w, op.GetId())
-	wantTrail(t, w, op.GetId(), "claim refuse correct claim confirm")
+	w.WantOneEffect(t, op.GetId())
+	w.WantTrail(t, op.GetId(), "claim refuse correct claim confirm")
 	audit := w.Database.Audit(t, ledger.Operation{Tenant: "acme", ID: op.GetId()})
 	if c := audit[2]; c.Actor != "planner" || c.Epoch != audit[1].Epoch+1 || c.ArgsHash == audit[1].ArgsHash {
 		t.Errorf("the audit record of the correction is %+v after %+v", c, audit[1])
@@ -130,7 +130,7 @@ func TestCorrectionIsRefused(t *testing.T) {
 		t.Run(string(c.state), func(t *testing.T) {
 			name := "firm_" + string(c.state)
 			forRequest(w, name, c.fault)
-			req := waiting(refund().request(name), 0)
+			req := apptest.Waiting(refund().request(name), 0)
 			op := w.WaitFor(t, "acme", ask(t, w, r, req).GetOperation().GetId(), c.state)
 			before := state(t, w, op)
 			other := proto.CloneOf(req)

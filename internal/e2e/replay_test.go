@@ -15,7 +15,7 @@ func TestLaw06_DeliveredAHundredTimes(t *testing.T) {
 		first := w.Start(t, nil)
 		req := act.request("again_" + act.name)
 		original := askIn(t, w, first, req, succeeded)
-		op := held(t, w, original.GetOperation().GetId())
+		op := w.Held(t, original.GetOperation().GetId())
 		row, sent := w.Database.Row(t, op), len(w.Provider.Requests())
 
 		answers := crowd(t, w, 50, req, first)
@@ -33,8 +33,8 @@ func TestLaw06_DeliveredAHundredTimes(t *testing.T) {
 		if n := len(w.Provider.Requests()); n != sent {
 			t.Errorf("%s: %d more requests went to the provider", act.name, n-sent)
 		}
-		wantTrail(t, w, op.ID, "claim confirm")
-		wantOneEffect(t, w, op.ID)
+		w.WantTrail(t, op.ID, "claim confirm")
+		w.WantOneEffect(t, op.ID)
 	}
 	wantSound(t, w)
 }
@@ -55,6 +55,6 @@ func TestLaw06_FailureDeliveredAgain(t *testing.T) {
 	if n := writes(w, ""); n != 1 {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}
-	wantTrail(t, w, original.GetOperation().GetId(), "claim refuse")
+	w.WantTrail(t, original.GetOperation().GetId(), "claim refuse")
 	wantSound(t, w)
 }

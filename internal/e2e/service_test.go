@@ -24,14 +24,14 @@ func TestNoWaitIsAcceptedAndSucceeds(t *testing.T) {
 	gate := fakeprovider.NewGate()
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldBefore(gate))
-	resp := askIn(t, w, r, waiting(refund().request("nowait"), 0), running)
+	resp := askIn(t, w, r, apptest.Waiting(refund().request("nowait"), 0), running)
 	if resp.GetDisposition() != accepted || resp.GetNextStep().GetKind() != oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT || resp.GetNextStep().GetRetryAfter() == nil {
 		t.Errorf("got %v", resp)
 	}
 	gate.Release()
 	again := askIn(t, w, r, refund().request("nowait"), succeeded)
-	wantOneEffect(t, w, again.GetOperation().GetId())
-	wantTrail(t, w, again.GetOperation().GetId(), "claim confirm")
+	w.WantOneEffect(t, again.GetOperation().GetId())
+	w.WantTrail(t, again.GetOperation().GetId(), "claim confirm")
 	wantSound(t, w)
 }
 
@@ -51,7 +51,7 @@ func TestWatchOperation(t *testing.T) {
 		fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, HoldAfter: gates[0]},
 		fakeprovider.Fault{HoldBefore: gates[1]},
 	)
-	id := ask(t, w, replicas[0], waiting(refund().request("watched"), 0)).GetOperation().GetId()
+	id := ask(t, w, replicas[0], apptest.Waiting(refund().request("watched"), 0)).GetOperation().GetId()
 	var streams []interface {
 		Recv() (*oncewardv1.WatchOperationResponse, error)
 	}
@@ -92,7 +92,7 @@ func TestWatchOperation(t *testing.T) {
 			t.Errorf("stream %d ended with %v", i, last)
 		}
 	}
-	wantOneEffect(t, w, id)
+	w.WantOneEffect(t, id)
 	wantSound(t, w)
 }
 
@@ -130,8 +130,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	gate.Release()
 	await(t, "the end of the replica", stopped)
 	for id := range ids {
-		wantOneEffect(t, w, id)
-		wantTrail(t, w, id, "claim confirm")
+		w.WantOneEffect(t, id)
+		w.WantTrail(t, id, "claim confirm")
 	}
 	if len(ids) != callers {
 		t.Errorf("%d operations for %d callers", len(ids), callers)
@@ -167,7 +167,7 @@ func TestLaw03_AdapterThatProvesNothing(t *testing.T) {
 		if n := a.calls.Load(); n != 1 {
 			t.Errorf("%s was called %d times", a.spec.Type, n)
 		}
-		wantTrail(t, w, op.GetId(), "claim doubt escalate")
+		w.WantTrail(t, op.GetId(), "claim doubt escalate")
 	}
 	wantSound(t, w)
 }
@@ -178,9 +178,9 @@ func TestRolesInTwoProcesses(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	api := w.Start(t, withoutReconciler)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying}, fakeprovider.Fault{Kind: fakeprovider.RateLimited})
-	first := ask(t, w, api, waiting(invoice().request("roles"), 0)).GetOperation().GetId()
+	first := ask(t, w, api, apptest.Waiting(invoice().request("roles"), 0)).GetOperation().GetId()
 	w.WaitFor(t, "acme", first, ledger.Unknown)
-	second := ask(t, w, api, waiting(contact().request("roles"), 0)).GetOperation().GetId()
+	second := ask(t, w, api, apptest.Waiting(contact().request("roles"), 0)).GetOperation().GetId()
 	w.WaitFor(t, "acme", second, ledger.Pending)
 	w.Start(t, func(c *app.Config) {
 		if err := c.Listener.Close(); err != nil {
@@ -191,8 +191,8 @@ func TestRolesInTwoProcesses(t *testing.T) {
 	// The API hears of what the other process does.
 	askIn(t, w, api, invoice().request("roles"), succeeded)
 	askIn(t, w, api, contact().request("roles"), succeeded)
-	wantOneEffect(t, w, first)
-	wantOneEffect(t, w, second)
+	w.WantOneEffect(t, first)
+	w.WantOneEffect(t, second)
 	wantSound(t, w)
 }
 
@@ -206,7 +206,7 @@ func TestOverload(t *testing.T) {
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldAfter(gate))
 	req := refund().request("first")
-	id := askIn(t, w, r, waiting(req, 0), running).GetOperation().GetId()
+	id := askIn(t, w, r, apptest.Waiting(req, 0), running).GetOperation().GetId()
 	await(t, "the request at the provider", gate.Reached())
 	_, err := try(t.Context(), w, r, refund().request("second"))
 	if st := apptest.WantReason(t, err, codes.ResourceExhausted, "OVERLOADED"); !hasRetryInfo(st) {
@@ -216,7 +216,7 @@ func TestOverload(t *testing.T) {
 		t.Errorf("the ledger holds %s, want %s", op.ID, id)
 	}
 	// A duplicate needs no place, and a mismatch is one whatever the load.
-	if again := askIn(t, w, r, waiting(req, 0), running); again.GetDisposition() != joined || again.GetOperation().GetId() != id {
+	if again := askIn(t, w, r, apptest.Waiting(req, 0), running); again.GetDisposition() != joined || again.GetOperation().GetId() != id {
 		t.Errorf("the duplicate got %v", again)
 	}
 	other := refund().request("other")

@@ -96,7 +96,7 @@ func TestTLS(t *testing.T) {
 		return &apptest.Replica{Actions: oncewardv1.NewActionServiceClient(conn)}
 	}
 	op := askIn(t, w, dial(credentials.NewClientTLSFromCert(roots, "")), refund().request("tls"), succeeded).GetOperation()
-	wantOneEffect(t, w, op.GetId())
+	w.WantOneEffect(t, op.GetId())
 	if _, err := try(t.Context(), w, dial(insecure.NewCredentials()), refund().request("plain")); status.Code(err) != codes.Unavailable {
 		t.Errorf("a plain text caller got %v", err)
 	}

@@ -28,9 +28,9 @@ func slowWorker(t *testing.T, w *apptest.World, act action, hold func(*fakeprovi
 	s := slow{gate: fakeprovider.NewGate(), worker: w.Start(t, withoutReconciler)}
 	t.Cleanup(s.gate.Release)
 	w.Provider.Next(hold(s.gate))
-	s.id = ask(t, w, s.worker, waiting(act.request("slow"), 0)).GetOperation().GetId()
+	s.id = ask(t, w, s.worker, apptest.Waiting(act.request("slow"), 0)).GetOperation().GetId()
 	await(t, "the request at the provider", s.gate.Reached())
-	endLease(t, w, held(t, w, s.id))
+	endLease(t, w, w.Held(t, s.id))
 	return s
 }
 
@@ -64,14 +64,14 @@ func TestLaw07_LateReceiptOfTheSameEffect(t *testing.T) {
 			s := slowWorker(t, w, act, heldAfter)
 			w.Start(t, nil)
 			w.WaitFor(t, "acme", s.id, ledger.Succeeded)
-			before := w.Database.Row(t, held(t, w, s.id))
+			before := w.Database.Row(t, w.Held(t, s.id))
 			s.finish()
-			op := held(t, w, s.id)
+			op := w.Held(t, s.id)
 			if now := w.Database.Row(t, op); now != before || op.Incident != "" {
 				t.Errorf("the late receipt changed the row from\n%s\nto\n%s", before, now)
 			}
-			wantOneEffect(t, w, s.id)
-			wantTrail(t, w, s.id, "claim doubt confirm")
+			w.WantOneEffect(t, s.id)
+			w.WantTrail(t, s.id, "claim doubt confirm")
 			wantSound(t, w)
 		})
 	}
@@ -87,8 +87,8 @@ func TestLaw07_ReplayWhileTheFirstIsInFlight(t *testing.T) {
 	eventually(t, w, "the replay", func() bool { return writes(w, "slow") >= 2 })
 	s.finish()
 	w.WaitFor(t, "acme", s.id, ledger.Succeeded)
-	wantOneEffect(t, w, s.id)
-	if op := held(t, w, s.id); op.Incident != "" {
+	w.WantOneEffect(t, s.id)
+	if op := w.Held(t, s.id); op.Incident != "" {
 		t.Errorf("incident %q over one effect", op.Incident)
 	}
 	wantSound(t, w)
@@ -104,7 +104,7 @@ func TestLaw07_LateReceiptOfAnotherEffectIsAnIncident(t *testing.T) {
 	first := w.WaitFor(t, "acme", s.id, ledger.Succeeded)
 	s.finish()
 
-	op := held(t, w, s.id)
+	op := w.Held(t, s.id)
 	if op.State != ledger.Succeeded || op.ProviderReference != first.ProviderReference || string(op.Receipt) != string(first.Receipt) {
 		t.Errorf("the receipt was %s %s and is %s %s", first.ProviderReference, first.Receipt, op.ProviderReference, op.Receipt)
 	}
@@ -112,7 +112,7 @@ func TestLaw07_LateReceiptOfAnotherEffectIsAnIncident(t *testing.T) {
 	if len(twice) != 2 || !strings.Contains(op.Incident, twice[0].ID) || !strings.Contains(op.Incident, twice[1].ID) {
 		t.Errorf("incident %q does not name both effects; %s", op.Incident, w.Describe())
 	}
-	wantTrail(t, w, s.id, "claim doubt replay confirm evidence")
+	w.WantTrail(t, s.id, "claim doubt replay confirm evidence")
 }
 
 // The effect lands after its absence was proved, while the operation waits to
@@ -126,7 +126,7 @@ func TestLaw07_LateReceiptWhilePending(t *testing.T) {
 	})
 	w.WaitFor(t, "acme", s.id, ledger.Pending)
 	s.finish()
-	op := held(t, w, s.id)
+	op := w.Held(t, s.id)
 	if op.State != ledger.NeedsReview || !op.Review.Open() || op.Review.Reason != ledger.Contradicted {
 		t.Fatalf("operation is %s with review %+v; %s", op.State, op.Review, w.Describe())
 	}
@@ -139,7 +139,7 @@ func TestLaw07_LateReceiptWhilePending(t *testing.T) {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}
 	w.WantEffects(t, 1)
-	wantTrail(t, w, s.id, "claim doubt defer escalate")
+	w.WantTrail(t, s.id, "claim doubt defer escalate")
 	wantSound(t, w)
 }
 
@@ -159,11 +159,11 @@ func TestLaw07_LateReceiptOfAFailedOperation(t *testing.T) {
 	}
 	reconciler.Stop() // it would look for a late landing itself
 	s.finish()
-	op := held(t, w, s.id)
+	op := w.Held(t, s.id)
 	if op.State != ledger.NeedsReview || op.Effect != ledger.EffectApplied || !op.Review.Open() {
 		t.Errorf("operation is %s with effect %s and review %+v", op.State, op.Effect, op.Review)
 	}
-	wantTrail(t, w, s.id, "claim doubt defer cancel contradict")
+	w.WantTrail(t, s.id, "claim doubt defer cancel contradict")
 	w.WantEffects(t, 1)
 	wantSound(t, w)
 }
@@ -177,10 +177,10 @@ func TestKillBeforeALateLanding(t *testing.T) {
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldBefore(gate))
 	child := w.StartChild(t, apptest.ChildOptions{NoReconciler: true})
-	id := ask(t, w, child.Replica, waiting(invoice().request("ghost"), 0)).GetOperation().GetId()
+	id := ask(t, w, child.Replica, apptest.Waiting(invoice().request("ghost"), 0)).GetOperation().GetId()
 	await(t, "the request at the provider", gate.Reached())
 	child.Kill()
-	endLease(t, w, held(t, w, id))
+	endLease(t, w, w.Held(t, id))
 
 	r := w.Start(t, func(c *app.Config) {
 		c.WrapLedger = func(l app.Ledger) app.Ledger { return patient{l} }
@@ -191,11 +191,11 @@ func TestKillBeforeALateLanding(t *testing.T) {
 	}
 	gate.Release()
 	provided(t, w.Provider.WaitEffects, 1)
-	w.Database.Age(t, held(t, w, id), 20*time.Second) // the next look is due
+	w.Database.Age(t, w.Held(t, id), 20*time.Second) // the next look is due
 	if op := w.WaitFor(t, "acme", id, ledger.NeedsReview); op.Review.Reason != ledger.Contradicted || op.ProviderReference != w.Provider.Effects()[0].ID {
 		t.Errorf("review %+v with reference %q", op.Review, op.ProviderReference)
 	}
-	wantTrail(t, w, id, "claim doubt defer cancel contradict")
+	w.WantTrail(t, id, "claim doubt defer cancel contradict")
 	w.WantEffects(t, 1)
 	wantSound(t, w)
 }

@@ -21,7 +21,7 @@ func FuzzRequestAction(f *testing.F) {
 	structured.ArgumentsForm = &oncewardv1.RequestActionRequest_Arguments{Arguments: &structpb.Struct{Fields: map[string]*structpb.Value{
 		"charge_id": structpb.NewStringValue("ch_2"), "amount": structpb.NewNumberValue(5), "currency": structpb.NewStringValue("usd")}}}
 	seeds := []*oncewardv1.RequestActionRequest{
-		{}, apptest.Refund("ch_1", 5, "run_1"), structured, keyed(apptest.Invoice("inv_1"), "key"), apptest.Contact("li@example.test"), apptest.Note("n", "run_1"),
+		{}, apptest.Refund("ch_1", 5, "run_1"), structured, apptest.Keyed(apptest.Invoice("inv_1"), "key"), apptest.Contact("li@example.test"), apptest.Note("n", "run_1"),
 	}
 	for _, c := range badRequests() {
 		req := apptest.Refund("ch_1", 5, "run_1")

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,21 +71,7 @@ func askIn(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.R
 // operation's id.
 func start(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) string {
 	t.Helper()
-	return ask(t, w, r, waiting(req, 0)).GetOperation().GetId()
-}
-
-// waiting returns a copy of a request that is held for at most that long.
-func waiting(req *oncewardv1.RequestActionRequest, d time.Duration) *oncewardv1.RequestActionRequest {
-	c := proto.CloneOf(req)
-	c.Wait = durationpb.New(d)
-	return c
-}
-
-// keyed returns a copy of a request with a key of the caller's.
-func keyed(req *oncewardv1.RequestActionRequest, key string) *oncewardv1.RequestActionRequest {
-	c := proto.CloneOf(req)
-	c.IdempotencyKey = key
-	return c
+	return ask(t, w, r, apptest.Waiting(req, 0)).GetOperation().GetId()
 }
 
 // with returns a copy of a request with other arguments.
@@ -102,48 +87,6 @@ func stubRequest(actionType, key string) *oncewardv1.RequestActionRequest {
 }
 
 func withoutReconciler(c *app.Config) { c.Reconcile = false }
-
-// held returns the operation as the ledger has it now.
-func held(t testing.TB, w *apptest.World, id string) ledger.Operation {
-	t.Helper()
-	op, err := w.Owner().Get(t.Context(), "acme", id)
-	if err != nil {
-		t.Fatalf("operation %s: %v", id, err)
-	}
-	return op
-}
-
-// wantOneEffect fails the test unless the target holds exactly one effect of an
-// operation that has succeeded.
-func wantOneEffect(t testing.TB, w *apptest.World, id string) {
-	t.Helper()
-	n := len(w.Provider.EffectsFor(id)) + w.Database.Count(t, `SELECT count(*) FROM demo_notes WHERE operation_id = $1::uuid`, id)
-	if n != 1 {
-		t.Errorf("the target holds %d effects of %s, want 1; audit %v; %s", n, id, trail(t, w, id), w.Describe())
-	}
-	if op := held(t, w, id); op.State != ledger.Succeeded || op.ProviderReference == "" {
-		t.Errorf("operation is %s with reference %q, want succeeded; audit %v", op.State, op.ProviderReference, trail(t, w, id))
-	}
-}
-
-// trail returns the events of an operation's audit record.
-func trail(t testing.TB, w *apptest.World, id string) []string {
-	t.Helper()
-	var events []string
-	for _, e := range w.Database.Audit(t, ledger.Operation{Tenant: "acme", ID: id}) {
-		events = append(events, e.Event)
-	}
-	return events
-}
-
-// wantTrail fails the test unless the audit record holds exactly these events,
-// named in one line.
-func wantTrail(t testing.TB, w *apptest.World, id, events string) {
-	t.Helper()
-	if got := trail(t, w, id); !slices.Equal(got, strings.Fields(events)) {
-		t.Errorf("audit record is %v, want %v; %s", got, events, w.Describe())
-	}
-}
 
 // writes counts the requests that could have had an effect.
 func writes(w *apptest.World) int {

@@ -28,7 +28,7 @@ func TestLaw05_OtherArgumentsOnEachKindOfKey(t *testing.T) {
 		req   *oncewardv1.RequestActionRequest
 		other string
 	}{
-		"caller's key": {keyed(apptest.Refund("ch_1", 500, "run_1"), "key-1"), `{"charge_id":"ch_1","amount":501,"currency":"usd"}`},
+		"caller's key": {apptest.Keyed(apptest.Refund("ch_1", 500, "run_1"), "key-1"), `{"charge_id":"ch_1","amount":501,"currency":"usd"}`},
 		"recipe":       {apptest.Contact("li@example.test"), `{"email":"li@example.test","name":"Lee"}`},
 		"run and step": {apptest.Refund("ch_2", 500, "run_2"), `{"charge_id":"ch_2","amount":500,"currency":"eur"}`},
 	} {
@@ -98,17 +98,17 @@ func TestLaw07_LateReceiptIsEvidence(t *testing.T) {
 	slow := w.Start(t, withoutReconciler)
 	id := start(t, w, slow, apptest.Invoice("inv_1"))
 	await(t, "the request at the provider", gate.Reached())
-	w.Database.Age(t, held(t, w, id), 2*time.Minute)
+	w.Database.Age(t, w.Held(t, id), 2*time.Minute)
 	w.Start(t, nil) // expires the lease and finds the effect
 	before := w.WaitFor(t, "acme", id, ledger.Succeeded)
 	gate.Release()
 	slow.Stop() // after its attempt was settled
-	after := held(t, w, id)
+	after := w.Held(t, id)
 	if after.State != ledger.Succeeded || string(after.Receipt) != string(before.Receipt) || after.Attempt != before.Attempt || after.Incident != "" {
 		t.Errorf("the late answer changed the operation: %+v, was %+v", after, before)
 	}
-	wantOneEffect(t, w, id)
-	wantTrail(t, w, id, "claim doubt confirm")
+	w.WantOneEffect(t, id)
+	w.WantTrail(t, id, "claim doubt confirm")
 }
 
 // Ten years do not end an operation that is not finished: it keeps its row, its
@@ -117,7 +117,7 @@ func TestLaw08_UnfinishedNeverExpires(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{newStub("test.approved", applied).approved()}})
 	serving := w.Start(t, withoutReconciler)
-	ask(t, w, serving, waiting(stubRequest("test.approved", "approval"), 0))
+	ask(t, w, serving, apptest.Waiting(stubRequest("test.approved", "approval"), 0))
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
 	doubt := apptest.Invoice("inv_doubt")
 	w.WaitFor(t, "acme", start(t, w, serving, doubt), ledger.Unknown)
@@ -144,7 +144,7 @@ func TestLaw08_UnfinishedNeverExpires(t *testing.T) {
 		}
 	}
 	for i, req := range []*oncewardv1.RequestActionRequest{stubRequest("test.approved", "approval"), doubt, deferred, claimed} {
-		got := ask(t, w, serving, waiting(req, 0)).GetOperation()
+		got := ask(t, w, serving, apptest.Waiting(req, 0)).GetOperation()
 		want := ops[len(ops)-1-i] // newest first
 		if got.GetId() != want.ID || got.GetState() == failed || got.GetWindowEndsAt() != nil {
 			t.Errorf("%s: operation %s is %s, want %s as %s", req.GetActionType(), got.GetId(), got.GetState(), want.ID, want.State)
@@ -173,7 +173,7 @@ func TestLaw09_CallersCountDecidesNothing(t *testing.T) {
 			t.Errorf("try %d got %v, the first %v", i, op, first)
 		}
 	}
-	if n := held(t, w, first.GetId()).Attempt; n != 1 {
+	if n := w.Held(t, first.GetId()).Attempt; n != 1 {
 		t.Errorf("%d attempts", n)
 	}
 	w.WantEffects(t, 1)

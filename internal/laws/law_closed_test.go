@@ -125,7 +125,7 @@ func TestLaw12_LedgerDown(t *testing.T) {
 		resp, err = try(t.Context(), w, r, apptest.Refund("ch_1", 500, "run_1"))
 		return err == nil
 	}, w.Describe)
-	wantOneEffect(t, w, resp.GetOperation().GetId())
+	w.WantOneEffect(t, resp.GetOperation().GetId())
 	w.WantEffects(t, 2)
 }
 
@@ -142,10 +142,10 @@ func TestLaw12_AdapterMissing(t *testing.T) {
 	after := w.Start(t, nil)
 	resolve(t, w, after, w.Reviewer, op.GetReview().GetId(), approve())
 	// The reconciler has looked at it once the next attempt is put off.
-	apptest.Eventually(t, func() bool { return held(t, w, op.GetId()).Revision > 2 }, func() string { return fmt.Sprint(trail(t, w, op.GetId())) })
+	apptest.Eventually(t, func() bool { return w.Held(t, op.GetId()).Revision > 2 }, func() string { return fmt.Sprint(w.Trail(t, op.GetId())) })
 	_, err := try(t.Context(), w, after, stubRequest("test.lost", "key"))
 	apptest.WantReason(t, err, codes.NotFound, "UNKNOWN_ACTION_TYPE")
-	if got := held(t, w, op.GetId()); got.State != ledger.Pending || got.Attempt != 0 || lost.calls.Load() != 0 {
+	if got := w.Held(t, op.GetId()); got.State != ledger.Pending || got.Attempt != 0 || lost.calls.Load() != 0 {
 		t.Errorf("operation is %s after %d attempts and %d calls", got.State, got.Attempt, lost.calls.Load())
 	}
 }
@@ -162,9 +162,9 @@ func TestLaw12_ArgumentsThatCannotBeOpened(t *testing.T) {
 	sent := len(w.Provider.Requests())
 	w.Start(t, func(c *app.Config) { c.Secrets = otherSealing(t, w) })
 	for look := 1; look <= actions.DefaultMaxResolves; look++ {
-		putOff := func() bool { got := held(t, w, id); return got.Resolves >= look && got.LeaseExpiresAt.IsZero() }
-		apptest.Eventually(t, putOff, func() string { return fmt.Sprint(trail(t, w, id)) })
-		if got := held(t, w, id); got.State != ledger.Unknown {
+		putOff := func() bool { got := w.Held(t, id); return got.Resolves >= look && got.LeaseExpiresAt.IsZero() }
+		apptest.Eventually(t, putOff, func() string { return fmt.Sprint(w.Trail(t, id)) })
+		if got := w.Held(t, id); got.State != ledger.Unknown {
 			t.Fatalf("operation is %s after %d looks", got.State, got.Resolves)
 		}
 		w.Database.Age(t, ledger.Operation{Tenant: "acme", ID: id}, time.Hour)

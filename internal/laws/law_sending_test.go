@@ -39,7 +39,7 @@ func TestLaw01_OneKeyOneEffect(t *testing.T) {
 	a.Stop()
 	c := w.Start(t, nil)
 	for _, req := range requests {
-		wantOneEffect(t, w, askIn(t, w, c, req, succeeded).GetOperation().GetId())
+		w.WantOneEffect(t, askIn(t, w, c, req, succeeded).GetOperation().GetId())
 	}
 	w.WantEffects(t, 3)
 }
@@ -127,14 +127,14 @@ func TestLaw04_LeaseExpiryIsDoubt(t *testing.T) {
 	child.Kill()
 
 	for _, age := range []time.Duration{2 * time.Minute, years} {
-		w.Database.Age(t, held(t, w, id), age)
+		w.Database.Age(t, w.Held(t, id), age)
 	}
 	w.Start(t, nil)
-	apptest.Eventually(t, func() bool { return held(t, w, id).Resolves > 3 || held(t, w, id).State == ledger.NeedsReview },
-		func() string { return fmt.Sprint(trail(t, w, id)) })
-	for _, event := range trail(t, w, id) {
+	apptest.Eventually(t, func() bool { return w.Held(t, id).Resolves > 3 || w.Held(t, id).State == ledger.NeedsReview },
+		func() string { return fmt.Sprint(w.Trail(t, id)) })
+	for _, event := range w.Trail(t, id) {
 		if !slices.Contains([]string{"claim", "doubt", "escalate"}, event) {
-			t.Errorf("audit record is %v: %s without any proof", trail(t, w, id), event)
+			t.Errorf("audit record is %v: %s without any proof", w.Trail(t, id), event)
 		}
 	}
 	if n := writes(w); n != 1 {

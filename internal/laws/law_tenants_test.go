@@ -68,8 +68,8 @@ func TestLaw10_SameKeyOfTwoTenants(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	var log lines
 	r := w.Start(t, func(c *app.Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
-	req := keyed(apptest.Refund("ch_1", 500, "run_1"), "same-key")
-	other := keyed(apptest.Refund("ch_1", 700, "run_1"), "same-key") // another's arguments are no mismatch
+	req := apptest.Keyed(apptest.Refund("ch_1", 500, "run_1"), "same-key")
+	other := apptest.Keyed(apptest.Refund("ch_1", 700, "run_1"), "same-key") // another's arguments are no mismatch
 	var ids [2]string
 	together(2, func(i int) {
 		credential, mine := w.Agent, req

@@ -42,7 +42,7 @@ func TestReleaseAfterTheAdapterChanged(t *testing.T) {
 	}
 	got := w.WaitFor(t, "acme", op.GetId(), ledger.Succeeded, ledger.NeedsReview)
 	if got.State != ledger.Succeeded || got.Epoch != 1 || got.Attempt != 2 {
-		t.Fatalf("operation is %s, epoch %d, after %d attempts: %v", got.State, got.Epoch, got.Attempt, trail(t, w, op.GetId()))
+		t.Fatalf("operation is %s, epoch %d, after %d attempts: %v", got.State, got.Epoch, got.Attempt, w.Trail(t, op.GetId()))
 	}
 	after.Stop()
 	if len(keys) != 2 || keys[0] == keys[1] {

@@ -94,7 +94,7 @@ func TestReport57_OneYesOneOperation(t *testing.T) {
 
 	three := askIn(t, w, r, stubRequest("test.gated", "three"), needsReview).GetOperation()
 	for _, op := range []*oncewardv1.Operation{two, three} {
-		if got := held(t, w, op.GetId()); got.State != ledger.NeedsReview || got.Attempt != 0 {
+		if got := w.Held(t, op.GetId()); got.State != ledger.NeedsReview || got.Attempt != 0 {
 			t.Errorf("the yes for another operation moved %s: %s", op.GetId(), got.State)
 		}
 	}

@@ -167,7 +167,7 @@ func TestReport45_Redelivery(t *testing.T) {
 	id := start(t, w, r, req)
 	await(t, "the request at the provider", gate.Reached())
 	for range 5 {
-		resp := ask(t, w, r, waiting(req, 0))
+		resp := ask(t, w, r, apptest.Waiting(req, 0))
 		if resp.GetOperation().GetId() != id || resp.GetOperation().GetState() != running || resp.GetNextStep().GetKind() != wait {
 			t.Errorf("delivered while it runs: %v", resp)
 		}

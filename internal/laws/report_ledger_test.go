@@ -74,7 +74,7 @@ func TestReport35_ConnectionsBreak(t *testing.T) {
 				apptest.Refund(fmt.Sprintf("ch_%d", i), 5, fmt.Sprintf("run_%d", i)), apptest.Note(fmt.Sprintf("n_%d", i), fmt.Sprintf("run_%d", i)),
 			}
 			for try := 0; try < 400 && !finished[i].Load(); try++ {
-				resp, err := r.Actions.RequestAction(apptest.As(t.Context(), w.Agent), waiting(requests[i%2], 2*time.Second))
+				resp, err := r.Actions.RequestAction(apptest.As(t.Context(), w.Agent), apptest.Waiting(requests[i%2], 2*time.Second))
 				switch {
 				case err != nil && status.Code(err) != codes.Unavailable:
 					t.Errorf("request %d: %v", i, err)
@@ -146,14 +146,14 @@ func TestReport43_TerminalWriteFails(t *testing.T) {
 	id := start(t, w, r, apptest.Refund("ch_1", 500, "run_1"))
 	wantRequests(t, w, 1)
 	apptest.Eventually(t, func() bool { return book.applyCalls.Load() >= 4 }, w.Describe)
-	resp := askIn(t, w, r, waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
+	resp := askIn(t, w, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
 	if resp.GetReplayed() || resp.GetNextStep().GetKind() != wait || resp.GetOperation().GetReceipt() != nil {
 		t.Errorf("while it cannot be recorded: %v", resp)
 	}
 	book.apply.Store(0)
 	w.WaitFor(t, "acme", id, ledger.Succeeded)
-	wantOneEffect(t, w, id)
-	wantTrail(t, w, id, "claim confirm")
+	w.WantOneEffect(t, id)
+	w.WantTrail(t, id, "claim confirm")
 	if n := writes(w); n != 1 {
 		t.Errorf("%d writes", n)
 	}
@@ -174,11 +174,11 @@ func TestReport43_TerminalWriteIsLost(t *testing.T) {
 	wantRequests(t, w, 1)
 	apptest.Eventually(t, func() bool { return book.applyCalls.Load() >= 2 }, w.Describe)
 	r.Stop()
-	w.Database.Age(t, held(t, w, id), time.Hour)
+	w.Database.Age(t, w.Held(t, id), time.Hour)
 	next := w.Start(t, nil)
 	askIn(t, w, next, apptest.Refund("ch_1", 500, "run_1"), succeeded)
-	wantOneEffect(t, w, id)
-	wantTrail(t, w, id, "claim doubt replay confirm")
+	w.WantOneEffect(t, id)
+	w.WantTrail(t, id, "claim doubt replay confirm")
 }
 
 // A ledger that cannot be written to (a replica, a primary that was demoted)
@@ -265,15 +265,15 @@ func TestReport63_EvidenceBeforeEverything(t *testing.T) {
 				r := w.Start(t, func(c *app.Config) { forgets(book)(c); c.LeaseGrace = time.Minute })
 				req := stubRequest("test.effect", "key")
 				if method == "start" {
-					req = waiting(req, 0) // what is lost then is found by its lease only
+					req = apptest.Waiting(req, 0) // what is lost then is found by its lease only
 				}
 				resp, err := try(t.Context(), w, r, req)
 				if method == "open" {
 					st := apptest.WantReason(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE")
 					wantPlain(t, st.Err())
 					if after { // the row is there, and nobody works on it: doubt, when its lease ends
-						resp := ask(t, w, r, waiting(req, 0))
-						w.Database.Age(t, held(t, w, resp.GetOperation().GetId()), time.Hour)
+						resp := ask(t, w, r, apptest.Waiting(req, 0))
+						w.Database.Age(t, w.Held(t, resp.GetOperation().GetId()), time.Hour)
 						askIn(t, w, r, req, needsReview)
 						if n := s.calls.Load(); n != 0 {
 							t.Errorf("%d calls", n)
@@ -295,7 +295,7 @@ func TestReport63_EvidenceBeforeEverything(t *testing.T) {
 					}
 					w.Database.Age(t, op, time.Hour)
 					w.WaitFor(t, "acme", id, ledger.NeedsReview)
-					wantTrail(t, w, id, "claim defer claim doubt escalate")
+					w.WantTrail(t, id, "claim defer claim doubt escalate")
 					if n := s.calls.Load(); n != 1 {
 						t.Errorf("%d calls, want 1", n)
 					}
@@ -309,7 +309,7 @@ func TestReport63_EvidenceBeforeEverything(t *testing.T) {
 				if n := s.calls.Load(); n != want {
 					t.Errorf("%d calls, want %d", n, want)
 				}
-				wantTrail(t, w, id, events)
+				w.WantTrail(t, id, events)
 			})
 		}
 	}
@@ -364,7 +364,7 @@ func TestReport13_TakeoverOfADeadHolder(t *testing.T) {
 	child.WaitExit(t)
 	r := w.Start(t, nil)
 	for range 3 { // before the lease has run out: a hint, no conflict
-		resp := askIn(t, w, r, waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
+		resp := askIn(t, w, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
 		if resp.GetNextStep().GetKind() != wait || resp.GetNextStep().GetRetryAfter() == nil {
 			t.Errorf("next step %v", resp.GetNextStep())
 		}
@@ -376,7 +376,7 @@ func TestReport13_TakeoverOfADeadHolder(t *testing.T) {
 	}
 	w.Database.Age(t, ops[0], time.Hour)
 	askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
-	wantOneEffect(t, w, ops[0].ID)
+	w.WantOneEffect(t, ops[0].ID)
 }
 
 // Everything works in the ways that a pooler in transaction mode allows, and no
@@ -400,7 +400,7 @@ func TestReport39_NoSessionState(t *testing.T) {
 			} {
 				op := askIn(t, w, r, req, succeeded).GetOperation()
 				askIn(t, w, r, req, succeeded)
-				wantOneEffect(t, w, op.GetId())
+				w.WantOneEffect(t, op.GetId())
 			}
 			failure := askIn(t, w, r, apptest.Refund("ch_missing_1", 5, "run_4"), failed).GetOperation()
 			if failure.GetFailure().GetCode() == "" {

@@ -25,7 +25,7 @@ func TestReport27_PausedWorkerChangesNothing(t *testing.T) {
 	await(t, "the request at the provider", gate.Reached())
 	signal(t, paused, syscall.SIGSTOP)
 
-	w.Database.Age(t, held(t, w, id), 2*time.Minute)
+	w.Database.Age(t, w.Held(t, id), 2*time.Minute)
 	w.StartChild(t, apptest.ChildOptions{}) // same host, same everything
 	op := w.WaitFor(t, "acme", id, ledger.Succeeded)
 	row, audit := w.Database.Row(t, op), len(w.Database.Audit(t, op))
@@ -37,7 +37,7 @@ func TestReport27_PausedWorkerChangesNothing(t *testing.T) {
 	if now := w.Database.Row(t, op); now != row || len(w.Database.Audit(t, op)) != audit {
 		t.Errorf("the paused worker changed the row from\n%s\nto\n%s", row, now)
 	}
-	wantOneEffect(t, w, id)
+	w.WantOneEffect(t, id)
 }
 
 // A worker is held up between its claim and its call, longer than its lease
@@ -53,7 +53,7 @@ func TestReport27_LateWorkerDoesNotSend(t *testing.T) {
 	})
 	answered := make(chan error, 1)
 	go func() {
-		_, err := try(t.Context(), w, slow, waiting(apptest.Invoice("inv_1"), 0))
+		_, err := try(t.Context(), w, slow, apptest.Waiting(apptest.Invoice("inv_1"), 0))
 		answered <- err
 	}()
 	op := <-claimed
@@ -65,11 +65,11 @@ func TestReport27_LateWorkerDoesNotSend(t *testing.T) {
 		t.Errorf("the held up request: %v", err)
 	}
 	slow.Stop() // after its attempt
-	wantOneEffect(t, w, op.ID)
+	w.WantOneEffect(t, op.ID)
 	if n := writes(w); n != 1 {
 		t.Errorf("%d writes, want the one of the second worker; %s", n, w.Describe())
 	}
-	wantTrail(t, w, op.ID, "claim doubt defer claim confirm evidence")
+	w.WantTrail(t, op.ID, "claim doubt defer claim confirm evidence")
 }
 
 // slowOpener is a ledger that tells of a claim and gives the answer later.

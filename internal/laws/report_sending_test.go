@@ -38,8 +38,8 @@ func TestReport01_NoSilentResend(t *testing.T) {
 	for i, reset := range []bool{false, true} {
 		w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, Reset: reset})
 		op := askIn(t, w, r, req(fmt.Sprintf("ch_%d", i)), succeeded).GetOperation()
-		wantOneEffect(t, w, op.GetId())
-		wantTrail(t, w, op.GetId(), "claim doubt confirm")
+		w.WantOneEffect(t, op.GetId())
+		w.WantTrail(t, op.GetId(), "claim doubt confirm")
 	}
 	if n := writes(w); n != 3 {
 		t.Errorf("%d writes, want 3; %s", n, w.Describe())
@@ -55,7 +55,7 @@ func TestReport05_ErrorAfterApplying(t *testing.T) {
 	for i, code := range []int{500, 502, 503, 504, 520, 599} {
 		w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.ErrorAfterApplying, Status: code})
 		op := askIn(t, w, r, apptest.Invoice(fmt.Sprintf("inv_%d", i)), succeeded).GetOperation()
-		wantOneEffect(t, w, op.GetId())
+		w.WantOneEffect(t, op.GetId())
 		if effects := w.Provider.EffectsFor(op.GetId()); effects[0].ID != op.GetReceipt().GetProviderReference() {
 			t.Errorf("%d: the receipt names %s, the target holds %s", code, op.GetReceipt().GetProviderReference(), effects[0].ID)
 		}
@@ -90,7 +90,7 @@ func TestReport07_OneCallWhateverComesBack(t *testing.T) {
 		if n := s.(stub).calls.Load(); n != 1 {
 			t.Errorf("%s: %d calls", s.Spec().Type, n)
 		}
-		wantTrail(t, w, resp.GetOperation().GetId(), "claim doubt escalate")
+		w.WantTrail(t, resp.GetOperation().GetId(), "claim doubt escalate")
 	}
 }
 
@@ -113,10 +113,10 @@ func TestReport21_OneKeyOneBody(t *testing.T) {
 	start(t, w, child.Replica, req("second note"))
 	wantRequests(t, w, 3)
 	child.Kill()
-	w.Database.Age(t, held(t, w, id), 2*time.Minute)
+	w.Database.Age(t, w.Held(t, id), 2*time.Minute)
 	last := w.Start(t, nil)
 	askIn(t, w, last, req("third note"), succeeded)
-	wantOneEffect(t, w, id)
+	w.WantOneEffect(t, id)
 	bodies := map[string]bool{}
 	for _, r := range w.Provider.Requests() {
 		if r.Method == http.MethodPost {
@@ -184,12 +184,12 @@ func TestReport23_ErrorsAreNotTheAnswerForEver(t *testing.T) {
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.RateLimited})
 	limited := askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded).GetOperation()
-	wantTrail(t, w, limited.GetId(), "claim defer claim confirm")
+	w.WantTrail(t, limited.GetId(), "claim defer claim confirm")
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.ErrorBeforeApplying})
 	broken := askIn(t, w, r, apptest.Refund("ch_2", 500, "run_2"), succeeded).GetOperation()
-	wantTrail(t, w, broken.GetId(), "claim doubt replay confirm")
+	w.WantTrail(t, broken.GetId(), "claim doubt replay confirm")
 	for _, op := range []*oncewardv1.Operation{limited, broken} {
-		wantOneEffect(t, w, op.GetId())
+		w.WantOneEffect(t, op.GetId())
 	}
 }
 
@@ -244,7 +244,7 @@ func TestReport55_AnswersThatTheDatabaseRefuses(t *testing.T) {
 			if fault.Field == "id" && op.GetState() == needsReview {
 				continue // the reference itself is unreadable: a person may look
 			}
-			wantOneEffect(t, w, op.GetId())
+			w.WantOneEffect(t, op.GetId())
 			if again := ask(t, w, r, req); !proto.Equal(again.GetOperation().GetReceipt(), op.GetReceipt()) || again.GetOperation().GetReceipt().GetJson() == "" {
 				t.Errorf("%s: the receipt is %v, then %v", fault, op.GetReceipt(), again.GetOperation().GetReceipt())
 			}
