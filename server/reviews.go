@@ -108,6 +108,10 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		return nil, err
 	}
 	change := decisionChange(p, op, review, decision, req)
+	if action, ok := s.Registry.Get(op.ActionType); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
+		// A person can be wrong, too: look for a late landing.
+		change.Watch = action.Spec.Contract.LateLanding
+	}
 	if decision == ledger.NotAppliedRetry {
 		if change, err = s.released(ctx, op, change); err != nil {
 			return nil, err
@@ -225,7 +229,6 @@ func (s *Server) released(ctx context.Context, op ledger.Operation, change ledge
 	}
 	changed := op.RequestHash != nil && *op.RequestHash != prepared.RequestHash
 	change.BumpEpoch = changed || action.Spec.Contract.Keys.StoresFailures
-	change.Watch = action.Spec.Contract.LateLanding
 	return change, nil
 }
 
@@ -246,6 +249,9 @@ func decisionChange(p policy.Principal, op ledger.Operation, review ledger.Revie
 		change.ProviderReference, change.Receipt = req.GetConfirm().GetProviderReference(), []byte(req.GetConfirm().GetReceiptJson())
 	case ledger.NotAppliedRetry:
 		change.Event, change.Effect, change.Reason = ledger.Release, ledger.EffectNotApplied, "released_by_reviewer"
+		if op.ProviderReference != "" {
+			change.Detail += "; no longer taken for its effect: " + op.ProviderReference
+		}
 	default: // NotAppliedClose; the other decisions are no reviewer's
 		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
 		change.Failure = &ledger.Failure{Code: "not_applied", Message: "A reviewer established that the action did not happen."}

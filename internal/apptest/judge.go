@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,31 @@ func (w *World) WantEffects(t testing.TB, n int) {
 	if got := len(w.Provider.Effects()); got != n {
 		t.Errorf("the target holds %d effects, want %d; %s", got, n, w.Describe())
 	}
+}
+
+// Try sends a request as the agent of acme.
+func (w *World) Try(ctx context.Context, r *Replica, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
+	return r.Actions.RequestAction(As(ctx, w.Agent), req)
+}
+
+// Ask sends a request as the agent of acme and wants an answer.
+func (w *World) Ask(t testing.TB, r *Replica, req *oncewardv1.RequestActionRequest) *oncewardv1.RequestActionResponse {
+	t.Helper()
+	resp, err := w.Try(t.Context(), r, req)
+	if err != nil {
+		t.Fatalf("%s: %v; %s", req.GetActionType(), err, w.Describe())
+	}
+	return resp
+}
+
+// AskIn is Ask, and wants a state.
+func (w *World) AskIn(t testing.TB, r *Replica, req *oncewardv1.RequestActionRequest, state oncewardv1.OperationState) *oncewardv1.RequestActionResponse {
+	t.Helper()
+	resp := w.Ask(t, r, req)
+	if got := resp.GetOperation().GetState(); got != state {
+		t.Fatalf("%s is %s (%v), want %s; %s", req.GetActionType(), got, resp.GetOperation().GetFailure(), state, w.Describe())
+	}
+	return resp
 }
 
 // Held returns an operation of acme as the ledger has it now. It bears with a

@@ -35,7 +35,7 @@ func TestLaw03_AnswersThatGetLost(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				forRequest(w, name, fault)
-				op := askIn(t, w, r, act.request(name), succeeded).GetOperation()
+				op := w.AskIn(t, r, act.request(name), succeeded).GetOperation()
 				w.WantOneEffect(t, op.GetId())
 				if i == 0 {
 					// Doubt is resolved by the means of each kind of provider.
@@ -64,7 +64,7 @@ func TestLaw06_AnswerOfTheLedgerGetsLost(t *testing.T) {
 			r := w.Start(t, func(c *app.Config) {
 				c.WrapLedger = func(l app.Ledger) app.Ledger { return &forgetful{Ledger: l} }
 			})
-			op := askIn(t, w, r, act.request("lost"), succeeded).GetOperation()
+			op := w.AskIn(t, r, act.request("lost"), succeeded).GetOperation()
 			w.WantOneEffect(t, op.GetId())
 			w.WantTrail(t, op.GetId(), "claim confirm")
 			wantSound(t, w)

@@ -67,7 +67,7 @@ func TestCallersJoinAcrossReplicas(t *testing.T) {
 	req := refund().request("joined")
 	first := make(chan answer, 1)
 	go func() {
-		resp, err := try(t.Context(), w, a, req)
+		resp, err := w.Try(t.Context(), a, req)
 		first <- answer{resp, err}
 	}()
 	await(t, "the request at the provider", gate.Reached())

@@ -52,7 +52,7 @@ func TestCrashAtEachPoint(t *testing.T) {
 				}
 
 				next := w.Start(t, nil)
-				resp := askIn(t, w, next, act.request("crash"), succeeded)
+				resp := w.AskIn(t, next, act.request("crash"), succeeded)
 				// What was in doubt may have been resolved before it was asked for.
 				if c.left != ledger.Running && resp.GetReplayed() != (c.left == ledger.Succeeded) {
 					t.Errorf("replayed is %v", resp.GetReplayed())
@@ -79,7 +79,7 @@ func TestKillWhileTheProviderHoldsTheAnswer(t *testing.T) {
 			child := w.StartChild(t, apptest.ChildOptions{})
 			left := make(chan error, 1)
 			go func() {
-				_, err := try(t.Context(), w, child.Replica, act.request("held"))
+				_, err := w.Try(t.Context(), child.Replica, act.request("held"))
 				left <- err
 			}()
 			await(t, "the request at the provider", gate.Reached())
@@ -92,7 +92,7 @@ func TestKillWhileTheProviderHoldsTheAnswer(t *testing.T) {
 
 			endLease(t, w, theOnly(t, w))
 			next := w.StartChild(t, apptest.ChildOptions{})
-			resp := askIn(t, w, next.Replica, act.request("held"), succeeded)
+			resp := w.AskIn(t, next.Replica, act.request("held"), succeeded)
 			w.WantOneEffect(t, resp.GetOperation().GetId())
 			wantSound(t, w)
 		})
@@ -120,7 +120,7 @@ func TestCrashOfTheReconciler(t *testing.T) {
 			w := apptest.New(t, apptest.Options{})
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
 			serving := w.Start(t, withoutReconciler)
-			id := ask(t, w, serving, apptest.Waiting(c.act.request("crash"), 0)).GetOperation().GetId()
+			id := w.Ask(t, serving, apptest.Waiting(c.act.request("crash"), 0)).GetOperation().GetId()
 			w.WaitFor(t, "acme", id, ledger.Unknown)
 
 			w.StartChild(t, apptest.ChildOptions{Crash: c.point}).WaitExit(t)
@@ -143,7 +143,7 @@ func TestCrashOfTheReconciler(t *testing.T) {
 // wantLeftAlone sends a request to a child that dies of it.
 func wantLeftAlone(t *testing.T, w *apptest.World, child *apptest.Child, req *oncewardv1.RequestActionRequest) {
 	t.Helper()
-	resp, err := try(t.Context(), w, child.Replica, req)
+	resp, err := w.Try(t.Context(), child.Replica, req)
 	if err == nil || status.Code(err) != codes.Unavailable {
 		t.Fatalf("the caller of a process that died got %v, %v", resp, err)
 	}

@@ -67,30 +67,6 @@ func forRequest(w *apptest.World, name string, faults ...fakeprovider.Fault) {
 	w.Provider.ForMatch(write(name), faults...)
 }
 
-// ask sends a request as the agent and wants an answer.
-func ask(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) *oncewardv1.RequestActionResponse {
-	t.Helper()
-	resp, err := try(t.Context(), w, r, req)
-	if err != nil {
-		t.Fatalf("%s: %v; %s", req.GetActionType(), err, w.Describe())
-	}
-	return resp
-}
-
-// askIn is ask, and wants a state.
-func askIn(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest, state oncewardv1.OperationState) *oncewardv1.RequestActionResponse {
-	t.Helper()
-	resp := ask(t, w, r, req)
-	if got := resp.GetOperation().GetState(); got != state {
-		t.Fatalf("%s is %s (%v), want %s; %s", req.GetActionType(), got, resp.GetOperation().GetFailure(), state, w.Describe())
-	}
-	return resp
-}
-
-func try(ctx context.Context, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	return r.Actions.RequestAction(apptest.As(ctx, w.Agent), req)
-}
-
 // answer is what one of many callers got.
 type answer struct {
 	resp *oncewardv1.RequestActionResponse
@@ -107,7 +83,7 @@ func crowd(t testing.TB, w *apptest.World, n int, req *oncewardv1.RequestActionR
 	for i := range n {
 		callers.Go(func() {
 			<-start
-			answers[i].resp, answers[i].err = try(t.Context(), w, replicas[i%len(replicas)], proto.CloneOf(req))
+			answers[i].resp, answers[i].err = w.Try(t.Context(), replicas[i%len(replicas)], proto.CloneOf(req))
 		})
 	}
 	close(start)

@@ -39,7 +39,7 @@ func TestCallerLeavesBeforeTheAnswer(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			left := make(chan error, 1)
 			go func() {
-				_, err := try(ctx, w, r, req)
+				_, err := w.Try(ctx, r, req)
 				left <- err
 			}()
 			await(t, "the request at the provider", gate.Reached())
@@ -48,7 +48,7 @@ func TestCallerLeavesBeforeTheAnswer(t *testing.T) {
 				t.Errorf("the caller who left got %v, want %s", err, c.code)
 			}
 			gate.Release()
-			op := askIn(t, w, r, req, succeeded).GetOperation()
+			op := w.AskIn(t, r, req, succeeded).GetOperation()
 			w.WantOneEffect(t, op.GetId())
 			w.WantTrail(t, op.GetId(), "claim confirm")
 			wantSound(t, w)
@@ -69,7 +69,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := try(ctx, w, r, refund().request("claim"))
+		_, err := w.Try(ctx, r, refund().request("claim"))
 		left <- err
 	}()
 	await(t, "the claim", door.reached)
@@ -83,7 +83,7 @@ func TestCallerLeavesDuringTheClaim(t *testing.T) {
 	}
 	door.release()
 	provided(t, w.Provider.WaitEffects, 1)
-	op := askIn(t, w, r, refund().request("claim"), succeeded).GetOperation()
+	op := w.AskIn(t, r, refund().request("claim"), succeeded).GetOperation()
 	w.WantOneEffect(t, op.GetId())
 	w.WantTrail(t, op.GetId(), "claim confirm")
 	wantSound(t, w)
@@ -101,7 +101,7 @@ func TestCallersDeadlineShortensTheWait(t *testing.T) {
 	req := refund().request("deadline")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	resp, err := try(ctx, w, r, req)
+	resp, err := w.Try(ctx, r, req)
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded: // on a slow machine
 	case err != nil:
@@ -111,7 +111,7 @@ func TestCallersDeadlineShortensTheWait(t *testing.T) {
 	}
 	await(t, "the request at the provider", gate.Reached())
 	gate.Release()
-	op := askIn(t, w, r, req, succeeded).GetOperation()
+	op := w.AskIn(t, r, req, succeeded).GetOperation()
 	w.WantOneEffect(t, op.GetId())
 	w.WantTrail(t, op.GetId(), "claim confirm")
 	wantSound(t, w)
@@ -139,7 +139,7 @@ func TestManyCallersOfWhomHalfLeave(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			defer time.AfterFunc(patience, leave).Stop()
-			answers[i].resp, answers[i].err = try(ctx, w, replicas[i/2%2], req)
+			answers[i].resp, answers[i].err = w.Try(ctx, replicas[i/2%2], req)
 		})
 	}
 	all.Wait()
@@ -153,7 +153,7 @@ func TestManyCallersOfWhomHalfLeave(t *testing.T) {
 			stayed = append(stayed, got)
 		}
 	}
-	stayed = append(stayed, answer{resp: askIn(t, w, replicas[0], req, succeeded)})
+	stayed = append(stayed, answer{resp: w.AskIn(t, replicas[0], req, succeeded)})
 	made := 0
 	for _, got := range stayed {
 		if got.resp.GetDisposition() == executed {

@@ -49,7 +49,7 @@ func TestLaw05_OtherArgumentsInEachState(t *testing.T) {
 			} else {
 				forRequest(w, name, c.fault)
 			}
-			op := w.WaitFor(t, "acme", ask(t, w, a, req).GetOperation().GetId(), c.state)
+			op := w.WaitFor(t, "acme", w.Ask(t, a, req).GetOperation().GetId(), c.state)
 			if c.state == ledger.Running {
 				await(t, "the request at the provider", gate.Reached())
 			}
@@ -62,7 +62,7 @@ func TestLaw05_OtherArgumentsInEachState(t *testing.T) {
 				"another action":  apptest.Keyed(note().request(name), key),
 			} {
 				for _, r := range []*apptest.Replica{a, b} {
-					_, err := try(t.Context(), w, r, refused)
+					_, err := w.Try(t.Context(), r, refused)
 					apptest.WantReason(t, err, codes.FailedPrecondition, keyReused)
 					_, err = r.Actions.PreviewAction(apptest.As(t.Context(), w.Agent), &oncewardv1.PreviewActionRequest{Request: refused})
 					apptest.WantReason(t, err, codes.FailedPrecondition, keyReused)
@@ -72,7 +72,7 @@ func TestLaw05_OtherArgumentsInEachState(t *testing.T) {
 				}
 			}
 			// The key still answers for its own arguments.
-			if again := ask(t, w, b, req); again.GetOperation().GetId() != op.ID {
+			if again := w.Ask(t, b, req); again.GetOperation().GetId() != op.ID {
 				t.Errorf("the key leads to %s, not to %s", again.GetOperation().GetId(), op.ID)
 			}
 		})
@@ -91,7 +91,7 @@ func TestLaw05_OtherArgumentsAtTheSameMoment(t *testing.T) {
 		var callers sync.WaitGroup
 		for i, r := range []*apptest.Replica{a, b} {
 			callers.Go(func() {
-				_, errs[i] = try(t.Context(), w, r, apptest.Keyed(refund().request(fmt.Sprintf("%s_%d", key, i)), key))
+				_, errs[i] = w.Try(t.Context(), r, apptest.Keyed(refund().request(fmt.Sprintf("%s_%d", key, i)), key))
 			})
 		}
 		callers.Wait()
@@ -117,11 +117,11 @@ func TestAdvisoryArgumentIsNoMismatch(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	req := refund().request("noted")
-	first := askIn(t, w, r, req, succeeded)
+	first := w.AskIn(t, r, req, succeeded)
 	reworded := proto.CloneOf(req)
 	reworded.ArgumentsForm = &oncewardv1.RequestActionRequest_ArgumentsJson{
 		ArgumentsJson: `{"charge_id":"ch_noted","amount":500,"currency":"usd","reason":"the customer asked, politely"}`}
-	again := askIn(t, w, r, reworded, succeeded)
+	again := w.AskIn(t, r, reworded, succeeded)
 	wantOneReceipt(t, w, []answer{{resp: first}, {resp: again}}, 1)
 	w.WantEffects(t, 1)
 	wantSound(t, w)

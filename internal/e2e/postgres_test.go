@@ -42,7 +42,7 @@ func TestLaw02_ReceiptWhilePostgresIsAway(t *testing.T) {
 	req := invoice().request("away")
 	first := make(chan answer, 1)
 	go func() {
-		resp, err := try(t.Context(), w, r, req)
+		resp, err := w.Try(t.Context(), r, req)
 		first <- answer{resp, err}
 	}()
 	await(t, "the request at the provider", gate.Reached())
@@ -50,7 +50,7 @@ func TestLaw02_ReceiptWhilePostgresIsAway(t *testing.T) {
 	gate.Release()
 	provided(t, w.Provider.WaitFinished, 1)
 	for _, act := range everyAction() {
-		_, err := try(t.Context(), w, r, act.request("meanwhile"))
+		_, err := w.Try(t.Context(), r, act.request("meanwhile"))
 		st := apptest.WantReason(t, err, codes.Unavailable, ledgerUnavailable)
 		if !hasRetryInfo(st) {
 			t.Errorf("no RetryInfo in %v", st.Details())
@@ -65,7 +65,7 @@ func TestLaw02_ReceiptWhilePostgresIsAway(t *testing.T) {
 	op := wantOneReceipt(t, w, []answer{got}, 1)
 	w.WantOneEffect(t, op.GetId())
 	w.WantTrail(t, op.GetId(), "claim confirm")
-	askIn(t, w, r, refund().request("meanwhile"), succeeded)
+	w.AskIn(t, r, refund().request("meanwhile"), succeeded)
 	wantSound(t, w)
 }
 
@@ -157,7 +157,7 @@ func (l *load) until(ctx context.Context, r *apptest.Replica, req *oncewardv1.Re
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		resp, err := try(ctx, l.w, r, req)
+		resp, err := l.w.Try(ctx, r, req)
 		switch {
 		case err != nil && status.Code(err) == codes.Unavailable && reasonOf(err) == ledgerUnavailable:
 			l.mu.Lock()

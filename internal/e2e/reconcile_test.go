@@ -22,7 +22,7 @@ func TestReconciliationFindsTheEffectAfterATimeout(t *testing.T) {
 			w := apptest.New(t, apptest.Options{Demo: demo.Options{Timeout: 300 * time.Millisecond}})
 			r := w.Start(t, nil)
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.NeverAnswer, Apply: true})
-			op := askIn(t, w, r, act.request("slow"), succeeded).GetOperation()
+			op := w.AskIn(t, r, act.request("slow"), succeeded).GetOperation()
 			w.WantOneEffect(t, op.GetId())
 			if writes(w, "slow") > 1 && act.name != "refund" {
 				t.Errorf("it was sent again to a provider without keys; %s", w.Describe())
@@ -43,7 +43,7 @@ func TestLaw04_AbsenceIsNotBelievedBeforeTheSettleTime(t *testing.T) {
 	})
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, LookupLag: time.Minute})
-	id := ask(t, w, r, apptest.Waiting(invoice().request("lagging"), 0)).GetOperation().GetId()
+	id := w.Ask(t, r, apptest.Waiting(invoice().request("lagging"), 0)).GetOperation().GetId()
 	// More negative reads than the contract asks for.
 	eventually(t, w, "look-ups that find nothing", func() bool { return requests(w, "GET", id) >= 4 })
 	if op := w.Held(t, id); op.State != ledger.Unknown || op.NegativeReads != 0 {
@@ -77,7 +77,7 @@ func TestAbsenceIsProvedAndTheRetryMadeOnce(t *testing.T) {
 			w.Start(t, nil)
 			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropBeforeReading})
 			req := c.act.request("absent")
-			id := ask(t, w, r, apptest.Waiting(req, 0)).GetOperation().GetId()
+			id := w.Ask(t, r, apptest.Waiting(req, 0)).GetOperation().GetId()
 			name := c.reads
 			if name == "" {
 				name = id
@@ -97,7 +97,7 @@ func TestAbsenceIsProvedAndTheRetryMadeOnce(t *testing.T) {
 			}
 			w.WantTrail(t, id, "claim doubt defer claim confirm")
 			w.WantOneEffect(t, id)
-			if again := askIn(t, w, r, req, succeeded); again.GetOperation().GetId() != id || !again.GetReplayed() {
+			if again := w.AskIn(t, r, req, succeeded); again.GetOperation().GetId() != id || !again.GetReplayed() {
 				t.Errorf("the key leads to %v", again)
 			}
 			wantSound(t, w)
@@ -111,7 +111,7 @@ func TestLookUpFindsTwo(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, DuplicateLookup: true})
-	resp := askIn(t, w, r, invoice().request("twice"), needsReview)
+	resp := w.AskIn(t, r, invoice().request("twice"), needsReview)
 	if review := resp.GetOperation().GetReview(); review.GetReason() != oncewardv1.ReviewReason_REVIEW_REASON_CONTRADICTED {
 		t.Errorf("review is %v", review)
 	}
@@ -132,8 +132,8 @@ func TestContactOfSomebodyElse(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	theirs := contact().request("taken")
-	askIn(t, w, r, apptest.Keyed(theirs, "one"), succeeded)
-	resp := askIn(t, w, r, apptest.Keyed(theirs, "another"), failed)
+	w.AskIn(t, r, apptest.Keyed(theirs, "one"), succeeded)
+	resp := w.AskIn(t, r, apptest.Keyed(theirs, "another"), failed)
 	op := resp.GetOperation()
 	if op.GetFailure().GetCode() != "taken_by_another" || resp.GetNextStep().GetKind() != correctArguments {
 		t.Errorf("failure is %v, next step %v", op.GetFailure(), resp.GetNextStep())
@@ -154,7 +154,7 @@ func TestDeferredAttemptsUseTheSameKey(t *testing.T) {
 	} {
 		name := fmt.Sprintf("later_%d", i)
 		forRequest(w, name, fault)
-		op := askIn(t, w, r, refund().request(name), succeeded).GetOperation()
+		op := w.AskIn(t, r, refund().request(name), succeeded).GetOperation()
 		w.WantOneEffect(t, op.GetId())
 		keys := map[string]bool{}
 		for _, sent := range w.Provider.Requests() {
@@ -179,7 +179,7 @@ func TestProviderRefusesConnections(t *testing.T) {
 	}
 	var ids []string
 	for _, act := range onProvider() {
-		id := ask(t, w, r, apptest.Waiting(act.request("closed"), 0)).GetOperation().GetId()
+		id := w.Ask(t, r, apptest.Waiting(act.request("closed"), 0)).GetOperation().GetId()
 		if op := w.WaitFor(t, "acme", id, ledger.Pending); op.Effect != ledger.EffectNotApplied {
 			t.Errorf("%s: effect is %s, want not applied", act.name, op.Effect)
 		}

@@ -40,7 +40,7 @@ func TestPermanentRefusals(t *testing.T) {
 				t.Parallel()
 				name := c.name + "_" + act.name
 				forRequest(w, name, fakeprovider.Fault{Kind: fakeprovider.Reject, Status: c.status})
-				resp := askIn(t, w, r, act.request(name), failed)
+				resp := w.AskIn(t, r, act.request(name), failed)
 				op := resp.GetOperation()
 				if op.GetEffect() != oncewardv1.Effect_EFFECT_NOT_APPLIED || resp.GetNextStep().GetKind() != c.next {
 					t.Errorf("effect %s, next step %v; want not applied and %s", op.GetEffect(), resp.GetNextStep(), c.next)
@@ -67,7 +67,7 @@ func TestLaw03_RefusalAfterDoubtIsNoProof(t *testing.T) {
 		fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying},
 		fakeprovider.Fault{Kind: fakeprovider.Reject, Status: 422}, // the replay, at a front door in a bad mood
 	)
-	op := askIn(t, w, r, refund().request("moody"), succeeded).GetOperation()
+	op := w.AskIn(t, r, refund().request("moody"), succeeded).GetOperation()
 	w.WantOneEffect(t, op.GetId())
 	w.WantTrail(t, op.GetId(), "claim doubt replay doubt confirm")
 	wantSound(t, w)
@@ -80,7 +80,7 @@ func TestCorrectionOfARefusedOperation(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	wrong := refund().request("missing_7") // the charge is ch_missing_7
-	refused := askIn(t, w, r, wrong, failed).GetOperation()
+	refused := w.AskIn(t, r, wrong, failed).GetOperation()
 	if refused.GetFailure().GetCode() != "charge_not_found" {
 		t.Fatalf("failure is %v", refused.GetFailure())
 	}
@@ -88,7 +88,7 @@ func TestCorrectionOfARefusedOperation(t *testing.T) {
 	right := proto.CloneOf(wrong)
 	right.ArgumentsForm = refund().request("right").GetArgumentsForm()
 	right.CorrectsOperationId = refused.GetId()
-	resp := askIn(t, w, r, right, succeeded)
+	resp := w.AskIn(t, r, right, succeeded)
 	op := resp.GetOperation()
 	if op.GetId() != refused.GetId() || op.GetIdempotencyKey() != refused.GetIdempotencyKey() || op.GetArgumentsHash() == refused.GetArgumentsHash() {
 		t.Errorf("the corrected operation is %v, the refused one was %v", op, refused)
@@ -106,10 +106,10 @@ func TestCorrectionOfARefusedOperation(t *testing.T) {
 
 	// The correction delivered again is a duplicate, and the wrong arguments are
 	// other arguments now.
-	if again := askIn(t, w, r, right, succeeded); !again.GetReplayed() || !proto.Equal(again.GetOperation().GetReceipt(), op.GetReceipt()) {
+	if again := w.AskIn(t, r, right, succeeded); !again.GetReplayed() || !proto.Equal(again.GetOperation().GetReceipt(), op.GetReceipt()) {
 		t.Errorf("the correction, delivered again, got %v", again)
 	}
-	_, err := try(t.Context(), w, r, wrong)
+	_, err := w.Try(t.Context(), r, wrong)
 	apptest.WantReason(t, err, codes.FailedPrecondition, keyReused)
 	w.WantEffects(t, 1)
 	wantSound(t, w)
@@ -131,12 +131,12 @@ func TestCorrectionIsRefused(t *testing.T) {
 			name := "firm_" + string(c.state)
 			forRequest(w, name, c.fault)
 			req := apptest.Waiting(refund().request(name), 0)
-			op := w.WaitFor(t, "acme", ask(t, w, r, req).GetOperation().GetId(), c.state)
+			op := w.WaitFor(t, "acme", w.Ask(t, r, req).GetOperation().GetId(), c.state)
 			before := state(t, w, op)
 			other := proto.CloneOf(req)
 			other.ArgumentsForm = refund().request(name + "_other").GetArgumentsForm()
 			other.CorrectsOperationId = op.ID
-			_, err := try(t.Context(), w, r, other)
+			_, err := w.Try(t.Context(), r, other)
 			apptest.WantReason(t, err, codes.FailedPrecondition, notCorrectable)
 			if now := state(t, w, op); now != before {
 				t.Errorf("it was\n%s\nand is now\n%s", before, now)

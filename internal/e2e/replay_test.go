@@ -14,7 +14,7 @@ func TestLaw06_DeliveredAHundredTimes(t *testing.T) {
 	for _, act := range everyAction() {
 		first := w.Start(t, nil)
 		req := act.request("again_" + act.name)
-		original := askIn(t, w, first, req, succeeded)
+		original := w.AskIn(t, first, req, succeeded)
 		op := w.Held(t, original.GetOperation().GetId())
 		row, sent := w.Database.Row(t, op), len(w.Provider.Requests())
 
@@ -45,9 +45,9 @@ func TestLaw06_FailureDeliveredAgain(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	req := refund().request("missing_1") // the charge is ch_missing_1
-	original := askIn(t, w, r, req, failed)
+	original := w.AskIn(t, r, req, failed)
 	for range 10 {
-		resp := askIn(t, w, r, req, failed)
+		resp := w.AskIn(t, r, req, failed)
 		if !resp.GetReplayed() || resp.GetOperation().GetFailure().String() != original.GetOperation().GetFailure().String() {
 			t.Fatalf("the failure changed: %v, was %v", resp, original)
 		}

@@ -24,12 +24,12 @@ func TestNoWaitIsAcceptedAndSucceeds(t *testing.T) {
 	gate := fakeprovider.NewGate()
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldBefore(gate))
-	resp := askIn(t, w, r, apptest.Waiting(refund().request("nowait"), 0), running)
+	resp := w.AskIn(t, r, apptest.Waiting(refund().request("nowait"), 0), running)
 	if resp.GetDisposition() != accepted || resp.GetNextStep().GetKind() != oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT || resp.GetNextStep().GetRetryAfter() == nil {
 		t.Errorf("got %v", resp)
 	}
 	gate.Release()
-	again := askIn(t, w, r, refund().request("nowait"), succeeded)
+	again := w.AskIn(t, r, refund().request("nowait"), succeeded)
 	w.WantOneEffect(t, again.GetOperation().GetId())
 	w.WantTrail(t, again.GetOperation().GetId(), "claim confirm")
 	wantSound(t, w)
@@ -51,7 +51,7 @@ func TestWatchOperation(t *testing.T) {
 		fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, HoldAfter: gates[0]},
 		fakeprovider.Fault{HoldBefore: gates[1]},
 	)
-	id := ask(t, w, replicas[0], apptest.Waiting(refund().request("watched"), 0)).GetOperation().GetId()
+	id := w.Ask(t, replicas[0], apptest.Waiting(refund().request("watched"), 0)).GetOperation().GetId()
 	var streams []interface {
 		Recv() (*oncewardv1.WatchOperationResponse, error)
 	}
@@ -109,7 +109,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	answers := make(chan answer, callers)
 	for i := range callers {
 		go func() {
-			resp, err := try(t.Context(), w, leaving, refund().request(fmt.Sprintf("leaving_%d", i)))
+			resp, err := w.Try(t.Context(), leaving, refund().request(fmt.Sprintf("leaving_%d", i)))
 			answers <- answer{resp, err}
 		}()
 	}
@@ -153,7 +153,7 @@ func TestLaw03_AdapterThatProvesNothing(t *testing.T) {
 	for _, a := range adapters {
 		req := note().request(a.spec.Type)
 		req.ActionType = a.spec.Type
-		resp := askIn(t, w, r, req, needsReview)
+		resp := w.AskIn(t, r, req, needsReview)
 		op := resp.GetOperation()
 		if reason := op.GetReview().GetReason(); reason != oncewardv1.ReviewReason_REVIEW_REASON_INCONCLUSIVE {
 			t.Errorf("%s: review for %s", a.spec.Type, reason)
@@ -161,7 +161,7 @@ func TestLaw03_AdapterThatProvesNothing(t *testing.T) {
 		if kind := resp.GetNextStep().GetKind(); kind != oncewardv1.NextStepKind_NEXT_STEP_KIND_ASK_HUMAN {
 			t.Errorf("%s: next step %s", a.spec.Type, kind)
 		}
-		if again := askIn(t, w, r, req, needsReview); again.GetOperation().GetId() != op.GetId() {
+		if again := w.AskIn(t, r, req, needsReview); again.GetOperation().GetId() != op.GetId() {
 			t.Errorf("%s: the key leads to %s", a.spec.Type, again.GetOperation().GetId())
 		}
 		if n := a.calls.Load(); n != 1 {
@@ -178,9 +178,9 @@ func TestRolesInTwoProcesses(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	api := w.Start(t, withoutReconciler)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying}, fakeprovider.Fault{Kind: fakeprovider.RateLimited})
-	first := ask(t, w, api, apptest.Waiting(invoice().request("roles"), 0)).GetOperation().GetId()
+	first := w.Ask(t, api, apptest.Waiting(invoice().request("roles"), 0)).GetOperation().GetId()
 	w.WaitFor(t, "acme", first, ledger.Unknown)
-	second := ask(t, w, api, apptest.Waiting(contact().request("roles"), 0)).GetOperation().GetId()
+	second := w.Ask(t, api, apptest.Waiting(contact().request("roles"), 0)).GetOperation().GetId()
 	w.WaitFor(t, "acme", second, ledger.Pending)
 	w.Start(t, func(c *app.Config) {
 		if err := c.Listener.Close(); err != nil {
@@ -189,8 +189,8 @@ func TestRolesInTwoProcesses(t *testing.T) {
 		c.Listener = nil
 	})
 	// The API hears of what the other process does.
-	askIn(t, w, api, invoice().request("roles"), succeeded)
-	askIn(t, w, api, contact().request("roles"), succeeded)
+	w.AskIn(t, api, invoice().request("roles"), succeeded)
+	w.AskIn(t, api, contact().request("roles"), succeeded)
 	w.WantOneEffect(t, first)
 	w.WantOneEffect(t, second)
 	wantSound(t, w)
@@ -206,9 +206,9 @@ func TestOverload(t *testing.T) {
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldAfter(gate))
 	req := refund().request("first")
-	id := askIn(t, w, r, apptest.Waiting(req, 0), running).GetOperation().GetId()
+	id := w.AskIn(t, r, apptest.Waiting(req, 0), running).GetOperation().GetId()
 	await(t, "the request at the provider", gate.Reached())
-	_, err := try(t.Context(), w, r, refund().request("second"))
+	_, err := w.Try(t.Context(), r, refund().request("second"))
 	if st := apptest.WantReason(t, err, codes.ResourceExhausted, "OVERLOADED"); !hasRetryInfo(st) {
 		t.Errorf("no RetryInfo in %v", st.Details())
 	}
@@ -216,17 +216,17 @@ func TestOverload(t *testing.T) {
 		t.Errorf("the ledger holds %s, want %s", op.ID, id)
 	}
 	// A duplicate needs no place, and a mismatch is one whatever the load.
-	if again := askIn(t, w, r, apptest.Waiting(req, 0), running); again.GetDisposition() != joined || again.GetOperation().GetId() != id {
+	if again := w.AskIn(t, r, apptest.Waiting(req, 0), running); again.GetDisposition() != joined || again.GetOperation().GetId() != id {
 		t.Errorf("the duplicate got %v", again)
 	}
 	other := refund().request("other")
 	other.Run = req.GetRun()
-	_, err = try(t.Context(), w, r, other)
+	_, err = w.Try(t.Context(), r, other)
 	apptest.WantReason(t, err, codes.FailedPrecondition, keyReused)
 	gate.Release()
 	w.WaitFor(t, "acme", id, ledger.Succeeded)
 	eventually(t, w, "the place is free again", func() bool {
-		_, err := try(t.Context(), w, r, refund().request("second"))
+		_, err := w.Try(t.Context(), r, refund().request("second"))
 		return err == nil
 	})
 	w.WantEffects(t, 2)

@@ -45,7 +45,7 @@ func TestLaw12_OtherSecretsRefuseToStart(t *testing.T) {
 	if _, err := app.New(t.Context(), config); !errors.Is(err, postgres.ErrOtherSecret) {
 		t.Errorf("starting with other secrets: %v, want %v", err, postgres.ErrOtherSecret)
 	}
-	askIn(t, w, r, refund().request("first"), succeeded)
+	w.AskIn(t, r, refund().request("first"), succeeded)
 	wantSound(t, w)
 }
 
@@ -95,9 +95,9 @@ func TestTLS(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		return &apptest.Replica{Actions: oncewardv1.NewActionServiceClient(conn)}
 	}
-	op := askIn(t, w, dial(credentials.NewClientTLSFromCert(roots, "")), refund().request("tls"), succeeded).GetOperation()
+	op := w.AskIn(t, dial(credentials.NewClientTLSFromCert(roots, "")), refund().request("tls"), succeeded).GetOperation()
 	w.WantOneEffect(t, op.GetId())
-	if _, err := try(t.Context(), w, dial(insecure.NewCredentials()), refund().request("plain")); status.Code(err) != codes.Unavailable {
+	if _, err := w.Try(t.Context(), dial(insecure.NewCredentials()), refund().request("plain")); status.Code(err) != codes.Unavailable {
 		t.Errorf("a plain text caller got %v", err)
 	}
 	w.WantEffects(t, 1)

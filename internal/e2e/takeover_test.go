@@ -28,7 +28,7 @@ func slowWorker(t *testing.T, w *apptest.World, act action, hold func(*fakeprovi
 	s := slow{gate: fakeprovider.NewGate(), worker: w.Start(t, withoutReconciler)}
 	t.Cleanup(s.gate.Release)
 	w.Provider.Next(hold(s.gate))
-	s.id = ask(t, w, s.worker, apptest.Waiting(act.request("slow"), 0)).GetOperation().GetId()
+	s.id = w.Ask(t, s.worker, apptest.Waiting(act.request("slow"), 0)).GetOperation().GetId()
 	await(t, "the request at the provider", s.gate.Reached())
 	endLease(t, w, w.Held(t, s.id))
 	return s
@@ -134,7 +134,7 @@ func TestLaw07_LateReceiptWhilePending(t *testing.T) {
 
 	// One that does make deferred attempts finds none.
 	r := w.Start(t, nil)
-	askIn(t, w, r, invoice().request("slow"), needsReview)
+	w.AskIn(t, r, invoice().request("slow"), needsReview)
 	if n := writes(w, "slow"); n != 1 {
 		t.Errorf("%d writes, want 1; %s", n, w.Describe())
 	}
@@ -177,7 +177,7 @@ func TestKillBeforeALateLanding(t *testing.T) {
 	t.Cleanup(gate.Release)
 	w.Provider.Next(heldBefore(gate))
 	child := w.StartChild(t, apptest.ChildOptions{NoReconciler: true})
-	id := ask(t, w, child.Replica, apptest.Waiting(invoice().request("ghost"), 0)).GetOperation().GetId()
+	id := w.Ask(t, child.Replica, apptest.Waiting(invoice().request("ghost"), 0)).GetOperation().GetId()
 	await(t, "the request at the provider", gate.Reached())
 	child.Kill()
 	endLease(t, w, w.Held(t, id))

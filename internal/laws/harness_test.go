@@ -43,35 +43,11 @@ const (
 // years is longer than every timer.
 const years = 10 * 365 * 24 * time.Hour
 
-func try(ctx context.Context, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	return r.Actions.RequestAction(apptest.As(ctx, w.Agent), req)
-}
-
-// ask sends a request as the agent and wants an answer.
-func ask(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) *oncewardv1.RequestActionResponse {
-	t.Helper()
-	resp, err := try(t.Context(), w, r, req)
-	if err != nil {
-		t.Fatalf("%s: %v; %s", req.GetActionType(), err, w.Describe())
-	}
-	return resp
-}
-
-// askIn is ask, and wants a state.
-func askIn(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest, state oncewardv1.OperationState) *oncewardv1.RequestActionResponse {
-	t.Helper()
-	resp := ask(t, w, r, req)
-	if got := resp.GetOperation().GetState(); got != state {
-		t.Fatalf("%s is %s (%v), want %s; %s", req.GetActionType(), got, resp.GetOperation().GetFailure(), state, w.Describe())
-	}
-	return resp
-}
-
 // start sends a request that is answered once it is recorded, and returns its
 // operation's id.
 func start(t testing.TB, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest) string {
 	t.Helper()
-	return ask(t, w, r, apptest.Waiting(req, 0)).GetOperation().GetId()
+	return w.Ask(t, r, apptest.Waiting(req, 0)).GetOperation().GetId()
 }
 
 // with returns a copy of a request with other arguments.

@@ -33,13 +33,13 @@ func TestLaw05_OtherArgumentsOnEachKindOfKey(t *testing.T) {
 		"run and step": {apptest.Refund("ch_2", 500, "run_2"), `{"charge_id":"ch_2","amount":500,"currency":"eur"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := askIn(t, w, r, c.req, succeeded)
+			first := w.AskIn(t, r, c.req, succeeded)
 			check := unchanged(t, w)
-			_, err := try(t.Context(), w, r, with(c.req, c.other))
+			_, err := w.Try(t.Context(), r, with(c.req, c.other))
 			st := apptest.WantReason(t, err, codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED")
 			wantPlain(t, st.Err())
 			check(t)
-			again := askIn(t, w, r, c.req, succeeded)
+			again := w.AskIn(t, r, c.req, succeeded)
 			if !again.GetReplayed() || !proto.Equal(again.GetOperation(), first.GetOperation()) {
 				t.Errorf("the operation changed: %v, was %v", again, first)
 			}
@@ -65,9 +65,9 @@ func TestLaw06_ReceiptByteForByte(t *testing.T) {
 	a, b := w.Start(t, nil), w.Start(t, nil)
 	for i, receipt := range receipts {
 		req := stubRequest(fmt.Sprintf("test.receipt%d", i), fmt.Sprintf("key-%d", i))
-		first := askIn(t, w, a, req, succeeded)
+		first := w.AskIn(t, a, req, succeeded)
 		for _, r := range []*apptest.Replica{a, b} {
-			again := askIn(t, w, r, req, succeeded)
+			again := w.AskIn(t, r, req, succeeded)
 			got, err := r.Actions.GetOperation(apptest.As(t.Context(), w.Agent), &oncewardv1.GetOperationRequest{
 				Selector: &oncewardv1.GetOperationRequest_IdempotencyKey{IdempotencyKey: req.GetIdempotencyKey()}})
 			if err != nil {
@@ -117,7 +117,7 @@ func TestLaw08_UnfinishedNeverExpires(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{newStub("test.approved", applied).approved()}})
 	serving := w.Start(t, withoutReconciler)
-	ask(t, w, serving, apptest.Waiting(stubRequest("test.approved", "approval"), 0))
+	w.Ask(t, serving, apptest.Waiting(stubRequest("test.approved", "approval"), 0))
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
 	doubt := apptest.Invoice("inv_doubt")
 	w.WaitFor(t, "acme", start(t, w, serving, doubt), ledger.Unknown)
@@ -144,7 +144,7 @@ func TestLaw08_UnfinishedNeverExpires(t *testing.T) {
 		}
 	}
 	for i, req := range []*oncewardv1.RequestActionRequest{stubRequest("test.approved", "approval"), doubt, deferred, claimed} {
-		got := ask(t, w, serving, apptest.Waiting(req, 0)).GetOperation()
+		got := w.Ask(t, serving, apptest.Waiting(req, 0)).GetOperation()
 		want := ops[len(ops)-1-i] // newest first
 		if got.GetId() != want.ID || got.GetState() == failed || got.GetWindowEndsAt() != nil {
 			t.Errorf("%s: operation %s is %s, want %s as %s", req.GetActionType(), got.GetId(), got.GetState(), want.ID, want.State)
@@ -165,7 +165,7 @@ func TestLaw09_CallersCountDecidesNothing(t *testing.T) {
 		req.Run.Agent = fmt.Sprintf("planner-%d", i)
 		req.RetryCause = oncewardv1.RetryCause(i + 1)
 		req.IntentId = fmt.Sprintf("goal-%d", i)
-		op := askIn(t, w, r, req, succeeded).GetOperation()
+		op := w.AskIn(t, r, req, succeeded).GetOperation()
 		if first == nil {
 			first = op
 		}

@@ -35,11 +35,11 @@ func TestLaw11_EveryMoveIsAudited(t *testing.T) {
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{newStub("test.approved", applied).approved()}})
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
-	askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
-	askIn(t, w, r, apptest.Refund("ch_missing_1", 500, "run_2"), failed)
-	askIn(t, w, r, apptest.Invoice("inv_1"), succeeded)
-	askIn(t, w, r, apptest.Note("n", "run_3"), succeeded)
-	op := askIn(t, w, r, stubRequest("test.approved", "yes"), needsReview).GetOperation()
+	w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
+	w.AskIn(t, r, apptest.Refund("ch_missing_1", 500, "run_2"), failed)
+	w.AskIn(t, r, apptest.Invoice("inv_1"), succeeded)
+	w.AskIn(t, r, apptest.Note("n", "run_3"), succeeded)
+	op := w.AskIn(t, r, stubRequest("test.approved", "yes"), needsReview).GetOperation()
 	resolve(t, w, r, w.Reviewer, op.GetReview().GetId(), approve())
 	id := w.WaitFor(t, "acme", op.GetId(), ledger.Succeeded).ID
 	var by []string
@@ -85,7 +85,7 @@ func TestLaw12_LedgerDown(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	done := apptest.Refund("ch_0", 500, "run_0")
-	askIn(t, w, r, done, succeeded)
+	w.AskIn(t, r, done, succeeded)
 	sent := len(w.Provider.Requests())
 	own, err := pgx.ParseConfig(w.Database.OwnerURL)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestLaw12_LedgerDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, req := range []*oncewardv1.RequestActionRequest{done, apptest.Refund("ch_1", 500, "run_1"), apptest.Contact("li@example.test"), apptest.Note("n", "run_2")} {
-		_, err := try(t.Context(), w, r, req)
+		_, err := w.Try(t.Context(), r, req)
 		st := apptest.WantReason(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE")
 		wantPlain(t, err)
 		if !strings.Contains(st.Message(), "nothing was sent") {
@@ -122,7 +122,7 @@ func TestLaw12_LedgerDown(t *testing.T) {
 	var resp *oncewardv1.RequestActionResponse
 	apptest.Eventually(t, func() bool {
 		var err error
-		resp, err = try(t.Context(), w, r, apptest.Refund("ch_1", 500, "run_1"))
+		resp, err = w.Try(t.Context(), r, apptest.Refund("ch_1", 500, "run_1"))
 		return err == nil
 	}, w.Describe)
 	w.WantOneEffect(t, resp.GetOperation().GetId())
@@ -136,14 +136,14 @@ func TestLaw12_AdapterMissing(t *testing.T) {
 	lost := newStub("test.lost", applied).approved()
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{lost}})
 	before := w.Start(t, nil)
-	op := askIn(t, w, before, stubRequest("test.lost", "key"), needsReview).GetOperation()
+	op := w.AskIn(t, before, stubRequest("test.lost", "key"), needsReview).GetOperation()
 	before.Stop()
 	w.Adapters = nil
 	after := w.Start(t, nil)
 	resolve(t, w, after, w.Reviewer, op.GetReview().GetId(), approve())
 	// The reconciler has looked at it once the next attempt is put off.
 	apptest.Eventually(t, func() bool { return w.Held(t, op.GetId()).Revision > 2 }, func() string { return fmt.Sprint(w.Trail(t, op.GetId())) })
-	_, err := try(t.Context(), w, after, stubRequest("test.lost", "key"))
+	_, err := w.Try(t.Context(), after, stubRequest("test.lost", "key"))
 	apptest.WantReason(t, err, codes.NotFound, "UNKNOWN_ACTION_TYPE")
 	if got := w.Held(t, op.GetId()); got.State != ledger.Pending || got.Attempt != 0 || lost.calls.Load() != 0 {
 		t.Errorf("operation is %s after %d attempts and %d calls", got.State, got.Attempt, lost.calls.Load())

@@ -31,7 +31,7 @@ func TestLaw01_OneKeyOneEffect(t *testing.T) {
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, Times: 2})
 	for _, req := range requests {
 		together(16, func(i int) {
-			if _, err := try(t.Context(), w, []*apptest.Replica{a, b}[i%2], req); err != nil {
+			if _, err := w.Try(t.Context(), []*apptest.Replica{a, b}[i%2], req); err != nil {
 				t.Errorf("%s: %v", req.GetActionType(), err)
 			}
 		})
@@ -39,7 +39,7 @@ func TestLaw01_OneKeyOneEffect(t *testing.T) {
 	a.Stop()
 	c := w.Start(t, nil)
 	for _, req := range requests {
-		w.WantOneEffect(t, askIn(t, w, c, req, succeeded).GetOperation().GetId())
+		w.WantOneEffect(t, w.AskIn(t, c, req, succeeded).GetOperation().GetId())
 	}
 	w.WantEffects(t, 3)
 }
@@ -77,10 +77,10 @@ func TestLaw02_TheLedgerFirst(t *testing.T) {
 		fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying}, fakeprovider.Fault{}, // replayed with its key
 		fakeprovider.Fault{Kind: fakeprovider.RateLimited}, fakeprovider.Fault{}, // deferred
 	)
-	askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
-	askIn(t, w, r, apptest.Refund("ch_2", 500, "run_2"), succeeded)
-	askIn(t, w, r, apptest.Invoice("inv_1"), succeeded)
-	askIn(t, w, r, apptest.Contact("li@example.test"), succeeded)
+	w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
+	w.AskIn(t, r, apptest.Refund("ch_2", 500, "run_2"), succeeded)
+	w.AskIn(t, r, apptest.Invoice("inv_1"), succeeded)
+	w.AskIn(t, r, apptest.Contact("li@example.test"), succeeded)
 	mu.Lock()
 	defer mu.Unlock()
 	want := []string{"running 1 open", "running 2 open", "running 1 open", "running 2 open", "running 1 open", "running 1 open"}

@@ -24,7 +24,7 @@ func TestLaw10_AnothersIsNobodys(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{newStub("test.approved", applied).approved()}})
 	r := w.Start(t, nil)
-	asked := askIn(t, w, r, stubRequest("test.approved", "secret-key"), needsReview).GetOperation()
+	asked := w.AskIn(t, r, stubRequest("test.approved", "secret-key"), needsReview).GetOperation()
 	theirs := subject{asked.GetId(), "secret-key", asked.GetReview().GetId()}
 	none := subject{"01890000-0000-7000-8000-000000000000", "no-such-key", "01890000-0000-7000-8000-000000000000"}
 	stranger := apptest.As(t.Context(), w.Key(t, "globex", "all", strings.Fields(everyone)...))

@@ -23,7 +23,7 @@ func TestReleaseAfterTheAdapterChanged(t *testing.T) {
 	})
 	w.Adapters = []actions.Adapter{first}
 	before := w.Start(t, nil)
-	op := askIn(t, w, before, stubRequest("test.changing", "key"), needsReview).GetOperation()
+	op := w.AskIn(t, before, stubRequest("test.changing", "key"), needsReview).GetOperation()
 	before.Stop()
 
 	second := newStub("test.changing", func(ctx context.Context, call actions.Call) actions.Outcome {

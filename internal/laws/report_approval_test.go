@@ -48,9 +48,9 @@ func TestReport11_ReplaysAroundAnApproval(t *testing.T) {
 		req.Run = &oncewardv1.RunContext{RunId: "run_1", StepId: "step_n"}
 		return with(req, `{"amount":5,"note":"`+note+`"}`)
 	}
-	first := askIn(t, w, r, step("as asked"), needsReview)
+	first := w.AskIn(t, r, step("as asked"), needsReview)
 	for _, note := range []string{"regenerated", "said otherwise", "again", "and again"} {
-		again := askIn(t, w, r, step(note), needsReview)
+		again := w.AskIn(t, r, step(note), needsReview)
 		if again.GetOperation().GetId() != first.GetOperation().GetId() || again.GetNextStep().GetKind() != askHuman || again.GetReplayed() {
 			t.Errorf("replay while waiting: %v", again)
 		}
@@ -60,7 +60,7 @@ func TestReport11_ReplaysAroundAnApproval(t *testing.T) {
 	}
 	resolve(t, w, r, w.Reviewer, first.GetOperation().GetReview().GetId(), approve())
 	for range 5 {
-		done := askIn(t, w, r, step("after the yes"), succeeded)
+		done := w.AskIn(t, r, step("after the yes"), succeeded)
 		if done.GetOperation().GetId() != first.GetOperation().GetId() {
 			t.Errorf("replay after the yes: %v", done)
 		}
@@ -80,8 +80,8 @@ func TestReport57_OneYesOneOperation(t *testing.T) {
 	r := w.Start(t, nil)
 	other := w.Key(t, "acme", "otto", "reviewer")
 	both := w.Key(t, "acme", "planner", "reviewer") // the requester's own actor
-	one := askIn(t, w, r, stubRequest("test.gated", "one"), needsReview).GetOperation()
-	two := askIn(t, w, r, stubRequest("test.gated", "two"), needsReview).GetOperation()
+	one := w.AskIn(t, r, stubRequest("test.gated", "one"), needsReview).GetOperation()
+	two := w.AskIn(t, r, stubRequest("test.gated", "two"), needsReview).GetOperation()
 
 	_, err := tryResolve(t, r, both, one.GetReview().GetId(), approve())
 	apptest.WantReason(t, err, codes.PermissionDenied, "REQUESTER_CANNOT_REVIEW")
@@ -92,7 +92,7 @@ func TestReport57_OneYesOneOperation(t *testing.T) {
 	st := apptest.WantReason(t, err, codes.FailedPrecondition, "REVIEW_DECIDED")
 	wantPlain(t, st.Err())
 
-	three := askIn(t, w, r, stubRequest("test.gated", "three"), needsReview).GetOperation()
+	three := w.AskIn(t, r, stubRequest("test.gated", "three"), needsReview).GetOperation()
 	for _, op := range []*oncewardv1.Operation{two, three} {
 		if got := w.Held(t, op.GetId()); got.State != ledger.NeedsReview || got.Attempt != 0 {
 			t.Errorf("the yes for another operation moved %s: %s", op.GetId(), got.State)

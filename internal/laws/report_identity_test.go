@@ -37,7 +37,7 @@ func TestReport15_SpellingIsNoDifference(t *testing.T) {
 		`{"b":{"y":[1,2.5,100],"x":"é/"},"a":1}`,
 		" {\n\t\"a\" : 1.0 , \"b\":{ \"x\":\"\\u00e9\\/\",\"y\":[1e0,25e-1,1E2] } }",
 	} {
-		op := askIn(t, w, r, with(req, text), succeeded).GetOperation()
+		op := w.AskIn(t, r, with(req, text), succeeded).GetOperation()
 		if first == nil {
 			first = op
 		}
@@ -45,7 +45,7 @@ func TestReport15_SpellingIsNoDifference(t *testing.T) {
 			t.Errorf("%s is another operation", text)
 		}
 	}
-	_, err := try(t.Context(), w, r, with(req, `{"a":1,"b":{"x":"é/","y":[2.5,1,100]}}`)) // a list has an order
+	_, err := w.Try(t.Context(), r, with(req, `{"a":1,"b":{"x":"é/","y":[2.5,1,100]}}`)) // a list has an order
 	apptest.WantReason(t, err, codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED")
 	if n := s.calls.Load(); n != 1 {
 		t.Errorf("%d calls", n)
@@ -66,15 +66,15 @@ func TestReport19_LookAlikesAreAMismatch(t *testing.T) {
 		}
 		return with(stubRequest("test.named", "key"), string(text))
 	}
-	askIn(t, w, r, named("Ren\u00e9 Li"), succeeded)
+	w.AskIn(t, r, named("Ren\u00e9 Li"), succeeded)
 	for _, name := range []string{"Rene\u0301 Li", "Ren\u00e9\u00a0Li", "Ren\u00e9\u200b Li", "Ren\u00e9 Li ", "ren\u00e9 Li"} {
-		_, err := try(t.Context(), w, r, named(name))
+		_, err := w.Try(t.Context(), r, named(name))
 		apptest.WantReason(t, err, codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED")
 	}
 	for _, key := range []string{"clé", "cle\u0301", "key\u200b", "key\u00a0", "key "} {
 		req := named("Ren\u00e9 Li")
 		req.IdempotencyKey = key
-		_, err := try(t.Context(), w, r, req)
+		_, err := w.Try(t.Context(), r, req)
 		apptest.WantReason(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 	}
 	if n := s.calls.Load(); n != 1 {
@@ -134,7 +134,7 @@ func TestReport33_LeaversTakeNothingAway(t *testing.T) {
 		if i%2 == 1 {
 			defer time.AfterFunc(time.Duration(i*i%97)*time.Millisecond, cancel).Stop()
 		}
-		resp, err := try(ctx, w, r, apptest.Invoice("inv_stampede"))
+		resp, err := w.Try(ctx, r, apptest.Invoice("inv_stampede"))
 		switch {
 		case err == nil:
 			receipts[i] = resp.GetOperation().GetReceipt()
@@ -167,7 +167,7 @@ func TestReport45_Redelivery(t *testing.T) {
 	id := start(t, w, r, req)
 	await(t, "the request at the provider", gate.Reached())
 	for range 5 {
-		resp := ask(t, w, r, apptest.Waiting(req, 0))
+		resp := w.Ask(t, r, apptest.Waiting(req, 0))
 		if resp.GetOperation().GetId() != id || resp.GetOperation().GetState() != running || resp.GetNextStep().GetKind() != wait {
 			t.Errorf("delivered while it runs: %v", resp)
 		}
@@ -176,7 +176,7 @@ func TestReport45_Redelivery(t *testing.T) {
 	op := w.WaitFor(t, "acme", id, ledger.Succeeded)
 	for range 5 {
 		w.Database.Age(t, op, 5*time.Hour)
-		if resp := askIn(t, w, r, req, succeeded); !resp.GetReplayed() || resp.GetOperation().GetReceipt().GetJson() != string(op.Receipt) {
+		if resp := w.AskIn(t, r, req, succeeded); !resp.GetReplayed() || resp.GetOperation().GetReceipt().GetJson() != string(op.Receipt) {
 			t.Errorf("delivered when it is done: %v", resp)
 		}
 	}
@@ -194,7 +194,7 @@ func TestReport59_ParallelKeysDoNotMeet(t *testing.T) {
 		req := apptest.Refund("ch_same", 5, "run_same")
 		req.Run.StepId = fmt.Sprintf("step_%d", i/2)
 		req.Run.RunId = []string{"run_a", "run_b"}[i%2]
-		if resp, err := try(t.Context(), w, replicas[i%2], req); err != nil || resp.GetOperation().GetState() != succeeded {
+		if resp, err := w.Try(t.Context(), replicas[i%2], req); err != nil || resp.GetOperation().GetState() != succeeded {
 			t.Errorf("step %d: %v, %v", i, resp, err)
 		}
 	})

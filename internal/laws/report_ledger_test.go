@@ -125,7 +125,7 @@ func TestReport37_OppositeOrders(t *testing.T) {
 		}
 		req := apptest.Note(fmt.Sprintf("n_%d", at), "run_1")
 		req.Run.StepId = fmt.Sprintf("step_%d", at)
-		if resp, err := try(t.Context(), w, r, req); err != nil || resp.GetOperation().GetState() != succeeded {
+		if resp, err := w.Try(t.Context(), r, req); err != nil || resp.GetOperation().GetState() != succeeded {
 			t.Errorf("note %d: %v, %v", at, resp, err)
 		}
 	})
@@ -146,7 +146,7 @@ func TestReport43_TerminalWriteFails(t *testing.T) {
 	id := start(t, w, r, apptest.Refund("ch_1", 500, "run_1"))
 	wantRequests(t, w, 1)
 	apptest.Eventually(t, func() bool { return book.applyCalls.Load() >= 4 }, w.Describe)
-	resp := askIn(t, w, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
+	resp := w.AskIn(t, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
 	if resp.GetReplayed() || resp.GetNextStep().GetKind() != wait || resp.GetOperation().GetReceipt() != nil {
 		t.Errorf("while it cannot be recorded: %v", resp)
 	}
@@ -176,7 +176,7 @@ func TestReport43_TerminalWriteIsLost(t *testing.T) {
 	r.Stop()
 	w.Database.Age(t, w.Held(t, id), time.Hour)
 	next := w.Start(t, nil)
-	askIn(t, w, next, apptest.Refund("ch_1", 500, "run_1"), succeeded)
+	w.AskIn(t, next, apptest.Refund("ch_1", 500, "run_1"), succeeded)
 	w.WantOneEffect(t, id)
 	w.WantTrail(t, id, "claim doubt replay confirm")
 }
@@ -187,7 +187,7 @@ func TestReport47_ReadOnlyLedgerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, func(c *app.Config) { c.DatabaseURL += optionOf(c.DatabaseURL, "default_transaction_read_only%3Doff") })
-	askIn(t, w, r, apptest.Note("before", "run_0"), succeeded)
+	w.AskIn(t, r, apptest.Note("before", "run_0"), succeeded)
 	r.Stop()
 	w.Database.Exec(t, `ALTER ROLE onceward_test_serve IN DATABASE `+databaseName(t, w)+` SET default_transaction_read_only = on`)
 	_, err := app.New(t.Context(), app.Config{DatabaseURL: w.Database.ServeURL, Log: slog.New(slog.DiscardHandler), Secrets: loadSecrets(t, w), Registry: noActions(t)})
@@ -267,20 +267,20 @@ func TestReport63_EvidenceBeforeEverything(t *testing.T) {
 				if method == "start" {
 					req = apptest.Waiting(req, 0) // what is lost then is found by its lease only
 				}
-				resp, err := try(t.Context(), w, r, req)
+				resp, err := w.Try(t.Context(), r, req)
 				if method == "open" {
 					st := apptest.WantReason(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE")
 					wantPlain(t, st.Err())
 					if after { // the row is there, and nobody works on it: doubt, when its lease ends
-						resp := ask(t, w, r, apptest.Waiting(req, 0))
+						resp := w.Ask(t, r, apptest.Waiting(req, 0))
 						w.Database.Age(t, w.Held(t, resp.GetOperation().GetId()), time.Hour)
-						askIn(t, w, r, req, needsReview)
+						w.AskIn(t, r, req, needsReview)
 						if n := s.calls.Load(); n != 0 {
 							t.Errorf("%d calls", n)
 						}
 						return
 					}
-					resp, err = try(t.Context(), w, r, req)
+					resp, err = w.Try(t.Context(), r, req)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -358,13 +358,13 @@ func TestReport13_TakeoverOfADeadHolder(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{})
 	child := w.StartChild(t, apptest.ChildOptions{Crash: apptest.AfterClaim, NoReconciler: true})
-	if _, err := try(t.Context(), w, child.Replica, apptest.Refund("ch_1", 500, "run_1")); err == nil {
+	if _, err := w.Try(t.Context(), child.Replica, apptest.Refund("ch_1", 500, "run_1")); err == nil {
 		t.Fatal("a dead process answered")
 	}
 	child.WaitExit(t)
 	r := w.Start(t, nil)
 	for range 3 { // before the lease has run out: a hint, no conflict
-		resp := askIn(t, w, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
+		resp := w.AskIn(t, r, apptest.Waiting(apptest.Refund("ch_1", 500, "run_1"), 0), running)
 		if resp.GetNextStep().GetKind() != wait || resp.GetNextStep().GetRetryAfter() == nil {
 			t.Errorf("next step %v", resp.GetNextStep())
 		}
@@ -375,7 +375,7 @@ func TestReport13_TakeoverOfADeadHolder(t *testing.T) {
 		t.Fatalf("%d operations, %v", len(ops), err)
 	}
 	w.Database.Age(t, ops[0], time.Hour)
-	askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
+	w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded)
 	w.WantOneEffect(t, ops[0].ID)
 }
 
@@ -398,11 +398,11 @@ func TestReport39_NoSessionState(t *testing.T) {
 			for _, req := range []*oncewardv1.RequestActionRequest{
 				apptest.Refund("ch_1", 500, "run_1"), apptest.Refund("ch_2", 500, "run_2"), apptest.Invoice("inv_1"), apptest.Contact("li@example.test"), apptest.Note("n", "run_3"),
 			} {
-				op := askIn(t, w, r, req, succeeded).GetOperation()
-				askIn(t, w, r, req, succeeded)
+				op := w.AskIn(t, r, req, succeeded).GetOperation()
+				w.AskIn(t, r, req, succeeded)
 				w.WantOneEffect(t, op.GetId())
 			}
-			failure := askIn(t, w, r, apptest.Refund("ch_missing_1", 5, "run_4"), failed).GetOperation()
+			failure := w.AskIn(t, r, apptest.Refund("ch_missing_1", 5, "run_4"), failed).GetOperation()
 			if failure.GetFailure().GetCode() == "" {
 				t.Errorf("failure %v", failure)
 			}

@@ -53,7 +53,7 @@ func TestReport27_LateWorkerDoesNotSend(t *testing.T) {
 	})
 	answered := make(chan error, 1)
 	go func() {
-		_, err := try(t.Context(), w, slow, apptest.Waiting(apptest.Invoice("inv_1"), 0))
+		_, err := w.Try(t.Context(), slow, apptest.Waiting(apptest.Invoice("inv_1"), 0))
 		answered <- err
 	}()
 	op := <-claimed

@@ -34,10 +34,10 @@ func TestReport01_NoSilentResend(t *testing.T) {
 		req.ActionType = spec.Type
 		return req
 	}
-	askIn(t, w, r, req("ch_warm"), succeeded) // the connection is warm now
+	w.AskIn(t, r, req("ch_warm"), succeeded) // the connection is warm now
 	for i, reset := range []bool{false, true} {
 		w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying, Reset: reset})
-		op := askIn(t, w, r, req(fmt.Sprintf("ch_%d", i)), succeeded).GetOperation()
+		op := w.AskIn(t, r, req(fmt.Sprintf("ch_%d", i)), succeeded).GetOperation()
 		w.WantOneEffect(t, op.GetId())
 		w.WantTrail(t, op.GetId(), "claim doubt confirm")
 	}
@@ -54,7 +54,7 @@ func TestReport05_ErrorAfterApplying(t *testing.T) {
 	r := w.Start(t, nil)
 	for i, code := range []int{500, 502, 503, 504, 520, 599} {
 		w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.ErrorAfterApplying, Status: code})
-		op := askIn(t, w, r, apptest.Invoice(fmt.Sprintf("inv_%d", i)), succeeded).GetOperation()
+		op := w.AskIn(t, r, apptest.Invoice(fmt.Sprintf("inv_%d", i)), succeeded).GetOperation()
 		w.WantOneEffect(t, op.GetId())
 		if effects := w.Provider.EffectsFor(op.GetId()); effects[0].ID != op.GetReceipt().GetProviderReference() {
 			t.Errorf("%d: the receipt names %s, the target holds %s", code, op.GetReceipt().GetProviderReference(), effects[0].ID)
@@ -85,8 +85,8 @@ func TestReport07_OneCallWhateverComesBack(t *testing.T) {
 	r := w.Start(t, nil)
 	for _, s := range stubs {
 		// No keys and no look-up: a person must find out.
-		resp := askIn(t, w, r, stubRequest(s.Spec().Type, "key-"+s.Spec().Type), needsReview)
-		askIn(t, w, r, stubRequest(s.Spec().Type, "key-"+s.Spec().Type), needsReview)
+		resp := w.AskIn(t, r, stubRequest(s.Spec().Type, "key-"+s.Spec().Type), needsReview)
+		w.AskIn(t, r, stubRequest(s.Spec().Type, "key-"+s.Spec().Type), needsReview)
 		if n := s.(stub).calls.Load(); n != 1 {
 			t.Errorf("%s: %d calls", s.Spec().Type, n)
 		}
@@ -115,7 +115,7 @@ func TestReport21_OneKeyOneBody(t *testing.T) {
 	child.Kill()
 	w.Database.Age(t, w.Held(t, id), 2*time.Minute)
 	last := w.Start(t, nil)
-	askIn(t, w, last, req("third note"), succeeded)
+	w.AskIn(t, last, req("third note"), succeeded)
 	w.WantOneEffect(t, id)
 	bodies := map[string]bool{}
 	for _, r := range w.Provider.Requests() {
@@ -164,7 +164,7 @@ func TestReport17_AdvisoryArgumentsAreNoIdentity(t *testing.T) {
 		if i == 3 {
 			req = with(req, `{"amount":5}`) // left out is no mismatch either
 		}
-		ids = append(ids, askIn(t, w, r, req, succeeded).GetOperation().GetId())
+		ids = append(ids, w.AskIn(t, r, req, succeeded).GetOperation().GetId())
 	}
 	for _, id := range ids {
 		if id != ids[0] {
@@ -183,10 +183,10 @@ func TestReport23_ErrorsAreNotTheAnswerForEver(t *testing.T) {
 	w := apptest.New(t, apptest.Options{})
 	r := w.Start(t, nil)
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.RateLimited})
-	limited := askIn(t, w, r, apptest.Refund("ch_1", 500, "run_1"), succeeded).GetOperation()
+	limited := w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded).GetOperation()
 	w.WantTrail(t, limited.GetId(), "claim defer claim confirm")
 	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.ErrorBeforeApplying})
-	broken := askIn(t, w, r, apptest.Refund("ch_2", 500, "run_2"), succeeded).GetOperation()
+	broken := w.AskIn(t, r, apptest.Refund("ch_2", 500, "run_2"), succeeded).GetOperation()
 	w.WantTrail(t, broken.GetId(), "claim doubt replay confirm")
 	for _, op := range []*oncewardv1.Operation{limited, broken} {
 		w.WantOneEffect(t, op.GetId())
@@ -235,7 +235,7 @@ func TestReport55_AnswersThatTheDatabaseRefuses(t *testing.T) {
 			apptest.Refund("ch_"+name, 5, "run_"+name), apptest.Invoice("inv_" + name), apptest.Contact(name + "@example.test"),
 		} {
 			w.Provider.Next(fault)
-			resp := ask(t, w, r, req)
+			resp := w.Ask(t, r, req)
 			op := resp.GetOperation()
 			if op.GetState() == failed {
 				t.Errorf("%s %s: a success became %v", fault, req.GetActionType(), op)
@@ -245,7 +245,7 @@ func TestReport55_AnswersThatTheDatabaseRefuses(t *testing.T) {
 				continue // the reference itself is unreadable: a person may look
 			}
 			w.WantOneEffect(t, op.GetId())
-			if again := ask(t, w, r, req); !proto.Equal(again.GetOperation().GetReceipt(), op.GetReceipt()) || again.GetOperation().GetReceipt().GetJson() == "" {
+			if again := w.Ask(t, r, req); !proto.Equal(again.GetOperation().GetReceipt(), op.GetReceipt()) || again.GetOperation().GetReceipt().GetJson() == "" {
 				t.Errorf("%s: the receipt is %v, then %v", fault, op.GetReceipt(), again.GetOperation().GetReceipt())
 			}
 		}
