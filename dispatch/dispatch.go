@@ -23,7 +23,7 @@ type Ledger interface {
 	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
 	AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error)
 	Get(ctx context.Context, tenant, id string) (ledger.Operation, error)
-	Arguments(ctx context.Context, tenant, id string) ([]byte, error)
+	Arguments(ctx context.Context, op ledger.Operation) ([]byte, error)
 }
 
 // Sealer opens arguments that were sealed for an operation.
@@ -239,7 +239,7 @@ func (d *Dispatcher) Reload(ctx context.Context, op ledger.Operation) (*actions.
 // ledger.ErrNotFound when they were dropped, ledger.ErrUnavailable, or when
 // they cannot be opened.
 func (d *Dispatcher) StoredArguments(ctx context.Context, op ledger.Operation) (actions.Arguments, error) {
-	sealed, err := d.Ledger.Arguments(ctx, op.Tenant, op.ID)
+	sealed, err := d.Ledger.Arguments(ctx, op)
 	if err != nil {
 		return actions.Arguments{}, err
 	}

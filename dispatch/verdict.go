@@ -56,8 +56,7 @@ func decide(cur ledger.Operation, attempt int, spec actions.Spec, o actions.Outc
 func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict {
 	c := ledger.Change{
 		Operation: cur, Actor: worker,
-		AttemptOutcome: o.Kind.String(), AttemptEvidence: o.Failure.Evidence,
-		Detail: o.Failure.Evidence,
+		AttemptOutcome: o.Kind.String(), Detail: o.Failure.Evidence,
 	}
 	doubt := func(reason string, effect ledger.Effect) verdict {
 		c.Event, c.Effect, c.Reason, c.InDoubt = ledger.Doubt, effect, reason, true
@@ -147,7 +146,7 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 	case ledger.Unknown:
 		if cur.Attempt == attempt && !contradicts(cur, o.Receipt.Reference) {
 			c.Event, c.ProviderReference, c.Receipt = ledger.Confirm, o.Receipt.Reference, o.Receipt.JSON
-			c.AttemptOutcome, c.AttemptEvidence = o.Kind.String(), detail
+			c.AttemptOutcome = o.Kind.String()
 			return verdict{change: &c}
 		}
 	case ledger.Succeeded:

@@ -62,9 +62,9 @@ type Change struct {
 	Watch             time.Duration // look for a late landing that long; zero keeps what was planned
 	ResetResolves     bool
 
-	// AttemptOutcome and AttemptEvidence end the current attempt, if it is
-	// still open.
-	AttemptOutcome, AttemptEvidence string
+	// AttemptOutcome ends the current attempt, if it is still open, with Detail
+	// as its evidence.
+	AttemptOutcome string
 
 	Review   *ReviewOpening // when the move leads to needs_review
 	Decision *ReviewClosing // when it leads out of it

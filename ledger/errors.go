@@ -19,6 +19,9 @@ var (
 	// ErrUnsafeCommit: the commit is on the primary only, because waiting for
 	// its standby was cancelled. A claim under it must not be sent.
 	ErrUnsafeCommit = errors.New("ledger: commit was not replicated")
+	// ErrOverloaded: more wait for the database than it can serve soon; nothing
+	// was written.
+	ErrOverloaded = errors.New("ledger: overloaded")
 	// ErrKeyExpired: the key's operation is past its window, and the action
 	// type refuses such keys for ever.
 	ErrKeyExpired = errors.New("ledger: key expired")

@@ -11,8 +11,8 @@ type Filter struct {
 
 // Waited names an operation that callers wait for, and what they know of it.
 type Waited struct {
-	Tenant, ID string
-	Revision   int64
+	Tenant, Key, ID string
+	Revision        int64
 }
 
 // OpenReview names an open review and its operation.

@@ -16,13 +16,13 @@ import (
 type Ledger interface {
 	Apply(ctx context.Context, c ledger.Change) (ledger.Operation, error)
 	AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error)
-	ExpireLeases(ctx context.Context, limit int) ([]ledger.Operation, error)
+	ExpireLeases(ctx context.Context, limit int) (ops []ledger.Operation, more bool, err error)
 	DuePending(ctx context.Context, limit int) ([]ledger.Operation, error)
 	LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error)
 	Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error)
 	ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operation, error)
 	LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error)
-	EndWatch(ctx context.Context, tenant, id string) error
+	EndWatch(ctx context.Context, op ledger.Operation) error
 	Sweep(ctx context.Context, limit int) (buried, swept int64, err error)
 }
 
@@ -110,8 +110,8 @@ func (r *Reconciler) Run(ctx context.Context) {
 	}
 }
 
-// leaseBatch is how many leases are expired in one statement.
-const leaseBatch = 500
+// leaseBatch is how many leases are looked at in one statement.
+const leaseBatch = 100
 
 // round takes what is due and hands it to the work group. It takes no more
 // than there are free places, so that a leased row is worked on at once. It
@@ -154,7 +154,7 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool
 // expireLeases moves operations whose worker did not report in time to unknown.
 // It needs no place: it calls nobody.
 func (r *Reconciler) expireLeases(ctx context.Context) (more bool) {
-	ops, err := r.Ledger.ExpireLeases(ctx, leaseBatch)
+	ops, more, err := r.Ledger.ExpireLeases(ctx, leaseBatch)
 	if err != nil && ctx.Err() == nil {
 		r.Log.Error("reconciler: expire leases", "error", err)
 	}
@@ -162,7 +162,7 @@ func (r *Reconciler) expireLeases(ctx context.Context) (more bool) {
 		r.log(op).Warn("lease ran out: the outcome is unknown")
 		r.Changed(op)
 	}
-	return len(ops) == leaseBatch
+	return more
 }
 
 // retry makes the deferred attempt of a pending operation.
@@ -214,7 +214,7 @@ func (r *Reconciler) watch(ctx context.Context, op ledger.Operation) error {
 		return err
 	}
 	if err != nil { // nothing to look with; the watch still ends in its time
-		return errors.Join(err, r.Ledger.EndWatch(ctx, op.Tenant, op.ID))
+		return errors.Join(err, r.Ledger.EndWatch(ctx, op))
 	}
 	if looker, ok := action.Adapter.(actions.Looker); ok {
 		finding := r.find(ctx, op, looker, args)
@@ -222,7 +222,7 @@ func (r *Reconciler) watch(ctx context.Context, op ledger.Operation) error {
 			return err
 		}
 	}
-	return r.Ledger.EndWatch(ctx, op.Tenant, op.ID)
+	return r.Ledger.EndWatch(ctx, op)
 }
 
 // landed acts on what a watch found.

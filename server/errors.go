@@ -135,7 +135,7 @@ func toRefusal(ctx context.Context, err error) *refusal {
 		r := refuse(codes.Aborted, reasonConcurrentlyMoved, "the operation was changed at the same moment; read it again")
 		r.retryAfter = retryAfterConcurrentMove
 		return r
-	case errors.Is(err, dispatch.ErrBusy):
+	case errors.Is(err, dispatch.ErrBusy), errors.Is(err, ledger.ErrOverloaded):
 		r := refuse(codes.ResourceExhausted, reasonOverloaded, "as many actions are under way as this server takes; nothing was recorded or sent: ask again later")
 		r.retryAfter = retryAfterOverload
 		return r

@@ -30,9 +30,9 @@ type waiters struct {
 
 // waiter is one caller's wait for news of one operation.
 type waiter struct {
-	tenant string
-	known  int64                 // revision
-	news   chan ledger.Operation // holds the newest only
+	tenant, key string
+	known       int64                 // revision
+	news        chan ledger.Operation // holds the newest only
 }
 
 func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
@@ -42,7 +42,7 @@ func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation,
 // subscribe registers a wait for news after op. The caller must call the
 // returned function.
 func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
-	wt := &waiter{tenant: op.Tenant, known: op.Revision, news: make(chan ledger.Operation, 1)}
+	wt := &waiter{tenant: op.Tenant, key: op.Key, known: op.Revision, news: make(chan ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[op.ID] == nil {
@@ -125,7 +125,7 @@ func (w *waiters) waited() []ledger.Waited {
 	for id, set := range w.byID {
 		entry := ledger.Waited{ID: id, Revision: -1}
 		for wt := range set {
-			entry.Tenant = wt.tenant
+			entry.Tenant, entry.Key = wt.tenant, wt.key
 			if entry.Revision < 0 || wt.known < entry.Revision {
 				entry.Revision = wt.known
 			}

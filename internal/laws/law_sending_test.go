@@ -155,7 +155,7 @@ func TestLaw04_StoreExpiresIntoUnknownOnly(t *testing.T) {
 	if _, _, err := store.Sweep(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
-	expired, err := store.ExpireLeases(t.Context(), 10)
+	expired, _, err := store.ExpireLeases(t.Context(), 10)
 	if err != nil || len(expired) != 1 || expired[0].State != ledger.Unknown || !expired[0].InDoubt || expired[0].Effect != ledger.EffectUnknown {
 		t.Fatalf("got %+v, %v", expired, err)
 	}

@@ -136,10 +136,10 @@ func (d Database) Age(t testing.TB, op ledger.Operation, by time.Duration) {
 			doubted_at = doubted_at - $3::interval, key_horizon = key_horizon - $3::interval,
 			lease_expires_at = lease_expires_at - $3::interval, next_attempt_at = next_attempt_at - $3::interval,
 			window_ends_at = window_ends_at - $3::interval, watch_until = watch_until - $3::interval,
-			watch_next_at = watch_next_at - $3::interval
+			watch_next_at = watch_next_at - $3::interval, sweep_at = sweep_at - $3::interval - interval '30 minutes'
 			WHERE tenant_id = $1 AND id = $2::uuid`,
-		`UPDATE attempts SET started_at = started_at - $3::interval, ended_at = ended_at - $3::interval
-			WHERE tenant_id = $1 AND operation_id = $2::uuid`,
+		`UPDATE leases SET expires_at = expires_at - $3::interval
+			WHERE tenant_id = $1 AND (SELECT idempotency_key FROM operations WHERE tenant_id = $1 AND id = $2::uuid) = ANY (idempotency_keys)`,
 		`UPDATE reviews SET opened_at = opened_at - $3::interval, expires_at = expires_at - $3::interval,
 			decided_at = decided_at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,
 		`UPDATE audit_events SET at = at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,

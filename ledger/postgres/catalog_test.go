@@ -76,14 +76,17 @@ func TestGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		"onceward_read attempts: SELECT",
 		"onceward_read audit_events: SELECT",
+		"onceward_read leases: SELECT",
 		"onceward_read reviews: SELECT",
 		"onceward_read tenants: SELECT",
 		"onceward_read tombstones: SELECT",
 		"onceward_serve api_keys: SELECT",
-		"onceward_serve attempts: DELETE INSERT SELECT UPDATE",
+		"onceward_serve attempts: SELECT",
 		"onceward_serve audit_events: INSERT SELECT",
 		"onceward_serve installation: INSERT SELECT",
+		"onceward_serve leases: DELETE INSERT SELECT UPDATE",
 		"onceward_serve operations: DELETE INSERT SELECT UPDATE",
 		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",
 		"onceward_serve tenants: SELECT",
@@ -110,7 +113,7 @@ func TestReadingRoleSeesNoArgumentsAndWritesNothing(t *testing.T) {
 		`SELECT * FROM operations`:                        false,
 		`SELECT * FROM api_keys`:                          false,
 		`UPDATE operations SET reason = 'x'`:              false,
-		`DELETE FROM attempts`:                            false,
+		`DELETE FROM leases`:                              false,
 		`INSERT INTO tombstones SELECT * FROM tombstones`: false,
 	} {
 		_, err := conn.Exec(t.Context(), sql)

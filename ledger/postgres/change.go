@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/ledger"
@@ -23,29 +24,28 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 		return ledger.Operation{}, err
 	}
 	args := pgx.NamedArgs{
-		"tenant": c.Operation.Tenant, "id": c.Operation.ID, "from": c.Operation.State, "event": c.Event,
+		"from": c.Operation.State, "event": c.Event,
 		"attempt": c.Operation.Attempt, "epoch": c.Operation.Epoch, "lease": c.Operation.Lease,
 		"request_hash": c.RequestHash[:], "actor": c.Actor,
+		"claim_id": c.Start.ClaimID, "provider_key": c.Start.ProviderKey,
+		"lease_us": micros(c.Start.Lease), "horizon_us": micros(c.Start.Horizon),
+		"number": c.Operation.Attempt + 1,
 	}
-	addStart(args, c.Start)
-	op, err := s.writeOne(ctx, startSQL, args)
+	op, err := s.alter(ctx, startSQL, c.Operation, args)
 	if !errors.Is(err, ledger.ErrUnavailable) {
 		return op, err
 	}
 	// The answer was lost. Only our own claim id in the ledger proves that the
 	// attempt is ours to make.
-	ctx, cancel := lookAgain(ctx)
+	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAgainTimeout)
 	defer cancel()
-	found := pgx.NamedArgs{"tenant": c.Operation.Tenant, "id": c.Operation.ID, "number": c.Operation.Attempt + 1, "claim_id": c.Start.ClaimID}
-	var ours bool
-	if !s.visibleIsSafe(ctx) || s.pool.QueryRow(ctx, claimFoundSQL, found).Scan(&ours) != nil || !ours {
+	if !s.visibleIsSafe(again) {
 		return ledger.Operation{}, err
 	}
-	op, again := s.row(ctx, getSQL, found)
-	if again != nil || op.State != ledger.Running || op.Attempt != c.Operation.Attempt+1 {
-		return ledger.Operation{}, err
+	if found, unfound := s.row(again, claimFoundSQL, args); unfound == nil {
+		return found, nil
 	}
-	return op, nil
+	return ledger.Operation{}, err
 }
 
 // Apply makes one guarded move, with everything that belongs to it, in one
@@ -56,14 +56,32 @@ func (s *Store) Apply(ctx context.Context, c ledger.Change) (ledger.Operation, e
 	if err := legal(c.Operation.State, c.Event); err != nil {
 		return ledger.Operation{}, err
 	}
+	if moveTo(&c) == ledger.NeedsReview && c.Review == nil {
+		return ledger.Operation{}, errNoReview
+	}
 	if c.Write != nil {
 		return s.applyWithWrite(ctx, c)
 	}
-	args, err := changeArgs(c)
-	if err != nil {
+	return guarded(ctx, s.writes, &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c})
+}
+
+var errNoReview = errors.New("ledger: a person is asked without a question")
+
+// guarded makes a write in its lane. Not done means fenced off.
+func guarded(ctx context.Context, l *lane[*write], w *write) (ledger.Operation, error) {
+	if err := errors.Join(l.do(ctx, w), w.err); err != nil {
 		return ledger.Operation{}, err
 	}
-	return s.writeOne(ctx, changeSQL, args)
+	if !w.done {
+		return ledger.Operation{}, ledger.ErrFenced
+	}
+	return w.op, nil
+}
+
+// alter runs a guarded statement about an operation, with those of others.
+func (s *Store) alter(ctx context.Context, statement string, op ledger.Operation, args pgx.NamedArgs) (ledger.Operation, error) {
+	args["tenant"], args["key"], args["id"] = op.Tenant, op.Key, op.ID
+	return guarded(ctx, s.alterations, &write{tenant: op.Tenant, key: op.Key, statement: statement, args: args})
 }
 
 // applyWithWrite runs the effect and the move in one transaction: both happen
@@ -82,18 +100,16 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 				return writeRefused(err)
 			}
 			c.ProviderReference, c.Receipt = row.Reference, []byte(row.Receipt)
-			args, err := changeArgs(c)
-			if err != nil {
+			w := &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c}
+			move := &pgx.Batch{}
+			queueChanges(move, []*write{w})
+			if err := tx.SendBatch(ctx, move).Close(); err != nil {
 				return err
 			}
-			ops, err := queryOperations(ctx, tx, changeSQL, args)
-			if err != nil {
-				return err
-			}
-			if len(ops) == 0 {
+			if !w.done {
 				return ledger.ErrFenced
 			}
-			op, committing = ops[0], true
+			op, committing = w.op, true
 			return nil
 		})
 		var pg *pgconn.PgError
@@ -152,8 +168,8 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 	if err := legal(existing.State, ledger.Correct); err != nil {
 		return ledger.Operation{}, err
 	}
-	return s.writeOne(ctx, correctSQL, pgx.NamedArgs{
-		"tenant": existing.Tenant, "id": existing.ID, "attempt": existing.Attempt, "old_hash": existing.ArgsHash[:],
+	return s.alter(ctx, correctSQL, existing, pgx.NamedArgs{
+		"attempt": existing.Attempt, "old_hash": existing.ArgsHash[:],
 		"args_hash": o.Operation.ArgsHash[:], "sealed": o.Sealed, "actor": o.Operation.RequestedBy,
 		"adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
 	})
@@ -163,8 +179,8 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 // operation. ErrFenced when the operation has moved on, ErrNotFound when it is
 // gone.
 func (s *Store) AddEvidence(ctx context.Context, e ledger.Evidence) (ledger.Operation, error) {
-	op, err := s.writeOne(ctx, evidenceSQL, pgx.NamedArgs{
-		"tenant": e.Operation.Tenant, "id": e.Operation.ID, "from": e.Operation.State, "current": e.Operation.Attempt,
+	op, err := s.alter(ctx, evidenceSQL, e.Operation, pgx.NamedArgs{
+		"from": e.Operation.State, "current": e.Operation.Attempt,
 		"attempt": e.Attempt, "actor": e.Actor,
 		"detail": ledger.StorableText(e.Detail), "incident": ledger.StorableText(e.Incident),
 		"reference": ledger.StorableText(e.ProviderReference), "in_doubt": e.InDoubt,
@@ -184,37 +200,114 @@ func legal(from ledger.State, event ledger.Event) error {
 	return nil
 }
 
-func changeArgs(c ledger.Change) (pgx.NamedArgs, error) {
-	to, _ := ledger.Next(c.Operation.State, c.Event)
-	args := pgx.NamedArgs{
-		"tenant": c.Operation.Tenant, "id": c.Operation.ID, "from": c.Operation.State, "to": to, "event": c.Event,
-		"attempt": c.Operation.Attempt, "epoch": c.Operation.Epoch,
-		"leased": c.Leased, "lease": c.Operation.Lease, "knew_doubt": c.Operation.InDoubt, "knew_reference": c.Operation.ProviderReference,
-		"actor": c.Actor, "detail": ledger.StorableText(c.Detail),
-		"effect": c.Effect, "reason": ledger.StorableText(c.Reason),
-		// An unknown outcome is doubt, whatever the caller says.
-		"in_doubt":  c.InDoubt || to == ledger.Unknown,
-		"reference": ledger.StorableText(c.ProviderReference), "receipt": nil, "failure": nil,
-		"delay_us": micros(c.Delay), "bump": oneIf(c.BumpEpoch), "watch_us": micros(c.Watch), "reset_resolves": c.ResetResolves,
-		"outcome": ledger.StorableText(c.AttemptOutcome), "evidence": ledger.StorableText(c.AttemptEvidence),
-		"decided": "", "decision": nil, "decided_by": nil, "note": nil,
+// queueChanges adds the guarded move of operations that exist.
+func queueChanges(batch *pgx.Batch, ws []*write) {
+	byID := make(map[string]*write, len(ws))
+	reviews := false
+	for _, w := range ws {
+		c := w.change
+		byID[c.Operation.ID] = w
+		reviews = reviews || c.Review != nil || c.Operation.State == ledger.NeedsReview
 	}
-	if to == ledger.Succeeded {
-		args["receipt"] = string(ledger.StorableReceipt(c.Receipt))
+	move := changeSQL
+	args := changeArgs(ws)
+	if reviews {
+		move = changeReviewsSQL
+		addReviews(args, ws, func(w *write) (string, *ledger.ReviewOpening) { return w.change.Operation.ID, w.change.Review })
+		addDecisions(args, ws)
 	}
-	if c.Failure != nil {
-		failure := *c.Failure
-		failure.Message = ledger.StorableText(failure.Message)
-		encoded, err := json.Marshal(failure)
-		if err != nil {
-			return nil, fmt.Errorf("ledger: failure: %w", err)
+	move.queue(batch, args, func(rows pgx.Rows) error {
+		ops, err := pgx.CollectRows(rows, scanOperation)
+		for _, op := range ops {
+			if w := byID[op.ID]; w != nil {
+				w.op, w.done = op, true
+			}
 		}
-		args["failure"] = string(encoded)
+		return err
+	})
+}
+
+// changeArgs are the arguments of change.sql: arrays with an element for each
+// move.
+func changeArgs(ws []*write) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"tenants":        column(ws, func(w *write) string { return w.tenant }),
+		"keys":           column(ws, func(w *write) string { return w.key }),
+		"ids":            column(ws, func(w *write) pgtype.UUID { return uuidOf(w.change.Operation.ID) }),
+		"froms":          column(ws, func(w *write) string { return string(w.change.Operation.State) }),
+		"attempts":       column(ws, func(w *write) int32 { return int32(w.change.Operation.Attempt) }),
+		"epochs":         column(ws, func(w *write) int32 { return int32(w.change.Operation.Epoch) }),
+		"leases":         column(ws, func(w *write) int32 { return heldLease(w.change) }),
+		"knew_doubt":     column(ws, func(w *write) bool { return w.change.Operation.InDoubt }),
+		"knew_reference": column(ws, func(w *write) string { return w.change.Operation.ProviderReference }),
+		"events":         column(ws, func(w *write) string { return string(w.change.Event) }),
+		"tos":            column(ws, func(w *write) string { return string(moveTo(w.change)) }),
+		"effects":        column(ws, func(w *write) string { return string(w.change.Effect) }),
+		"reasons":        column(ws, func(w *write) string { return ledger.StorableText(w.change.Reason) }),
+		// An unknown outcome is doubt, whatever the caller says.
+		"in_doubt":       column(ws, func(w *write) bool { return w.change.InDoubt || moveTo(w.change) == ledger.Unknown }),
+		"references":     column(ws, func(w *write) string { return ledger.StorableText(w.change.ProviderReference) }),
+		"receipts":       column(ws, func(w *write) *string { return receiptOf(w.change) }),
+		"failures":       column(ws, func(w *write) *string { return failureOf(w.change) }),
+		"bumps":          column(ws, func(w *write) int32 { return oneIf(w.change.BumpEpoch) }),
+		"reset_resolves": column(ws, func(w *write) bool { return w.change.ResetResolves }),
+		"delay_us":       column(ws, func(w *write) int64 { return micros(w.change.Delay) }),
+		"watch_us":       column(ws, func(w *write) int64 { return micros(w.change.Watch) }),
+		"actors":         column(ws, func(w *write) string { return w.change.Actor }),
+		"details":        column(ws, func(w *write) string { return ledger.StorableText(w.change.Detail) }),
+		"outcomes":       column(ws, func(w *write) string { return ledger.StorableText(w.change.AttemptOutcome) }),
 	}
-	if d := c.Decision; d != nil {
-		args["decided"], args["decision"], args["note"] = d.ReviewID, d.Decision, ledger.StorableText(d.Note)
-		args["decided_by"] = cmp.Or(d.By, c.Actor)
+}
+
+// addDecisions adds the answers to reviews, with an element for each.
+func addDecisions(args pgx.NamedArgs, ws []*write) {
+	var named, reviews, answered []pgtype.UUID
+	var tenants, decisions, by, notes []string
+	for _, w := range ws {
+		d := w.change.Decision
+		if d == nil {
+			continue
+		}
+		operation := uuidOf(w.change.Operation.ID)
+		if d.ReviewID != "" {
+			named, reviews = append(named, operation), append(reviews, uuidOf(d.ReviewID))
+		}
+		tenants, answered, decisions = append(tenants, w.tenant), append(answered, operation), append(decisions, string(d.Decision))
+		by, notes = append(by, cmp.Or(d.By, w.change.Actor)), append(notes, ledger.StorableText(d.Note))
 	}
-	addReview(args, c.Review)
-	return args, nil
+	args["decided_operations"], args["decided"] = named, reviews
+	args["answered_tenants"], args["answered_operations"], args["decisions"], args["decided_by"], args["notes"] = tenants, answered, decisions, by, notes
+}
+
+// moveTo is where a change leads. That it leads somewhere was checked before.
+func moveTo(c *ledger.Change) ledger.State {
+	to, _ := ledger.Next(c.Operation.State, c.Event)
+	return to
+}
+
+// heldLease is the lease that a change is made under; negative: none.
+func heldLease(c *ledger.Change) int32 {
+	if !c.Leased {
+		return -1
+	}
+	return int32(c.Operation.Lease)
+}
+
+func receiptOf(c *ledger.Change) *string {
+	if moveTo(c) != ledger.Succeeded {
+		return nil
+	}
+	receipt := string(ledger.StorableReceipt(c.Receipt))
+	return &receipt
+}
+
+func failureOf(c *ledger.Change) *string {
+	if c.Failure == nil {
+		return nil
+	}
+	failure := *c.Failure
+	failure.Message = ledger.StorableText(failure.Message)
+	encoded, _ := json.Marshal(failure) // texts and flags: it cannot fail
+	text := string(encoded)
+	return &text
 }

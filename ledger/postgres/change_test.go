@@ -40,7 +40,7 @@ func TestApplyMakesEachLegalMove(t *testing.T) {
 			t.Errorf("%v: failure %+v", m, moved.Failure)
 		}
 		// Arguments are dropped when nothing needs them any more.
-		_, err := store.Arguments(t.Context(), acme, op.ID)
+		_, err := store.Arguments(t.Context(), op)
 		if dropped := err != nil; dropped != (moved.State.Final() || m.From == ledger.Failed) {
 			t.Errorf("%v: arguments: %v", m, err)
 		}
@@ -52,7 +52,7 @@ func TestApplyMakesEachLegalMove(t *testing.T) {
 			now.Review.DecidedBy != "person:test" || now.Review.Note != "looked" || now.Review.DecidedAt.IsZero()) {
 			t.Errorf("%v: review %+v, want it decided", m, now.Review)
 		}
-		if m.From == ledger.Running && (now.Attempts[0].EndedAt.IsZero() || now.Attempts[0].Outcome != string(m.Event) || now.Attempts[0].Evidence != "seen in a test") {
+		if m.From == ledger.Running && (now.Attempts[0].EndedAt.IsZero() || now.Attempts[0].Outcome != string(m.Event) || now.Attempts[0].Evidence != change.Detail) {
 			t.Errorf("%v: attempt %+v, want it ended", m, now.Attempts[0])
 		}
 	}
@@ -112,7 +112,7 @@ func TestLaw07_LateWorkerIsFenced(t *testing.T) {
 	o := ledgertest.Opening(acme)
 	o.Start.Lease = 0
 	first := ledgertest.Open(t, store, o)
-	if expired, err := store.ExpireLeases(t.Context(), 10); err != nil || len(expired) != 1 || !expired[0].InDoubt || expired[0].Reason != "lease_expired" {
+	if expired, _, err := store.ExpireLeases(t.Context(), 10); err != nil || len(expired) != 1 || !expired[0].InDoubt || expired[0].Reason != "lease_expired" {
 		t.Fatalf("expired %+v, %v", expired, err)
 	}
 	late := func(when string) {
@@ -245,7 +245,7 @@ func TestWatchOutlivesTheMove(t *testing.T) {
 	if watch := op.WatchUntil.Sub(op.UpdatedAt); watch != time.Hour {
 		t.Errorf("watched for %v, want an hour", watch)
 	}
-	if sealed, err := store.Arguments(t.Context(), acme, op.ID); err != nil || len(sealed) == 0 {
+	if sealed, err := store.Arguments(t.Context(), op); err != nil || len(sealed) == 0 {
 		t.Errorf("a watched operation keeps its arguments: %q, %v", sealed, err)
 	}
 	leased, err := store.LeaseWatched(t.Context(), 10, time.Minute)
@@ -256,21 +256,23 @@ func TestWatchOutlivesTheMove(t *testing.T) {
 		t.Errorf("watched again within the gap: %v, %v", ids(again), err)
 	}
 	unchanged(t, db, op, "ending a watch before its time", func() {
-		if err := store.EndWatch(t.Context(), acme, op.ID); err != nil {
+		if err := store.EndWatch(t.Context(), op); err != nil {
 			t.Error(err)
 		}
 	})
 	db.Age(t, op, time.Hour)
-	if err := store.EndWatch(t.Context(), "other", op.ID); err != nil {
+	foreign := op
+	foreign.Tenant = "other"
+	if err := store.EndWatch(t.Context(), foreign); err != nil {
 		t.Error(err)
 	}
-	if err := store.EndWatch(t.Context(), acme, op.ID); err != nil {
+	if err := store.EndWatch(t.Context(), op); err != nil {
 		t.Error(err)
 	}
 	if ended := ledgertest.Get(t, store, op); !ended.WatchUntil.IsZero() || ended.State != ledger.Failed {
 		t.Errorf("after its watch: %+v", ended)
 	}
-	_, err = store.Arguments(t.Context(), acme, op.ID)
+	_, err = store.Arguments(t.Context(), op)
 	wantError(t, "arguments after the watch", err, ledger.ErrNotFound)
 	db.Age(t, op, time.Hour)
 	if leased, err := store.LeaseWatched(t.Context(), 10, time.Minute); err != nil || len(leased) != 0 {
@@ -294,7 +296,7 @@ func TestCorrect(t *testing.T) {
 		fixed.AdapterVersion != "2" || fixed.ContractVersion != "3" || fixed.RequestedBy != op.RequestedBy || fixed.Effect != ledger.EffectNotApplied {
 		t.Errorf("corrected to %+v", fixed)
 	}
-	if sealed, err := store.Arguments(t.Context(), acme, op.ID); err != nil || string(sealed) != "corrected" {
+	if sealed, err := store.Arguments(t.Context(), op); err != nil || string(sealed) != "corrected" {
 		t.Errorf("arguments %q, %v", sealed, err)
 	}
 	events := db.Audit(t, op)

@@ -30,7 +30,8 @@ type cutter struct {
 
 	mu     sync.Mutex
 	next   cut
-	closed bool // to new connections, after the cut
+	closed bool // to all connections, after the cut
+	open   map[net.Conn]struct{}
 	cuts   int
 	work   sync.WaitGroup
 }
@@ -46,7 +47,7 @@ func throughCutter(t *testing.T, db ledgertest.Database) (*postgres.Store, *cutt
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{listener: listener, target: u.Host}
+	c := &cutter{listener: listener, target: u.Host, open: map[net.Conn]struct{}{}}
 	c.work.Go(c.accept)
 	t.Cleanup(func() { listener.Close(); c.work.Wait() })
 	u.Host = listener.Addr().String()
@@ -97,7 +98,15 @@ func (c *cutter) accept() {
 
 // serve passes messages in both directions until one side ends or the cut.
 func (c *cutter) serve(client, server net.Conn) {
-	defer client.Close()
+	c.mu.Lock()
+	c.open[client] = struct{}{}
+	c.mu.Unlock()
+	defer func() {
+		client.Close()
+		c.mu.Lock()
+		delete(c.open, client)
+		c.mu.Unlock()
+	}()
 	defer server.Close()
 	committed := make(chan struct{}) // closed when the cut is to come with the next ReadyForQuery
 	var answers sync.WaitGroup
@@ -105,7 +114,7 @@ func (c *cutter) serve(client, server net.Conn) {
 		defer client.Close()
 		c.passAnswers(client, bufio.NewReader(server), committed)
 	})
-	c.passRequests(server, bufio.NewReader(client), committed)
+	c.passRequests(server, client, committed)
 	select {
 	case <-committed: // the other direction ends when the server has committed
 	default:
@@ -115,7 +124,8 @@ func (c *cutter) serve(client, server net.Conn) {
 }
 
 // passRequests passes the client's messages on. The first one has no type.
-func (c *cutter) passRequests(server io.Writer, client *bufio.Reader, committed chan struct{}) {
+func (c *cutter) passRequests(server io.Writer, conn net.Conn, committed chan struct{}) {
+	client := bufio.NewReader(conn)
 	const execute, sync = 'E', 'S'
 	for typed := false; ; typed = true {
 		message, err := readMessage(client, typed)
@@ -124,7 +134,7 @@ func (c *cutter) passRequests(server io.Writer, client *bufio.Reader, committed 
 		}
 		where := nowhere
 		if typed && message[0] == execute {
-			where = c.take()
+			where = c.take(conn)
 		}
 		if where == before {
 			return
@@ -166,13 +176,21 @@ func (c *cutter) passAnswers(client io.Writer, server *bufio.Reader, committed c
 	}
 }
 
-// take returns where to cut, once.
-func (c *cutter) take() cut {
+// take returns where to cut a connection, once. Where the ledger is to stay away
+// the other ones end, too.
+func (c *cutter) take(conn net.Conn) cut {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	where := c.next
 	if where != nowhere {
 		c.cuts++
+	}
+	if where != nowhere && c.closed {
+		for other := range c.open {
+			if other != conn {
+				other.Close()
+			}
+		}
 	}
 	c.next = nowhere
 	return where

@@ -3,10 +3,9 @@ package postgres
 // RequestPath returns the statements that a request waits for, by name.
 func RequestPath() map[string]string {
 	return map[string]string{
-		"open": openSQL, "get by key": getByKeySQL, "tombstone": tombstoneSQL, "expired": expiredSQL, "retire": retireSQL,
-		"start": startSQL, "claim found": claimFoundSQL, "change": changeSQL, "correct": correctSQL, "evidence": evidenceSQL,
+		"tombstone": tombstoneSQL, "retire": retireSQL, "claim found": claimFoundSQL,
 		"get": getSQL, "attempts": attemptsSQL, "latest review": latestReviewSQL, "arguments": argumentsSQL,
-		"review": reviewSQL, "poll": pollSQL,
+		"review": reviewSQL, "poll": pollSQL, "list": listSQL,
 	}
 }
 
@@ -14,6 +13,31 @@ func RequestPath() map[string]string {
 func Background() map[string]string {
 	return map[string]string{
 		"expire leases": expireLeasesSQL, "due pending": duePendingSQL, "lease unknown": leaseUnknownSQL,
-		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL,
+		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL, "sweep later": sweepLaterSQL,
 	}
 }
+
+// Batches returns the statements of shared transactions, by name, with the number
+// of their parameters.
+func Batches() map[string]Batch {
+	batches := map[string]Batch{}
+	for name, s := range map[string]statement{
+		"open": openSQL, "change": changeSQL, "change with reviews": changeReviewsSQL,
+		"start": prepare(startSQL), "correct": prepare(correctSQL), "evidence": prepare(evidenceSQL), "postpone": prepare(postponeSQL),
+	} {
+		batches[name] = Batch{SQL: s.sql, Parameters: len(s.names)}
+	}
+	return batches
+}
+
+// Batch is a statement of batches.
+type Batch struct {
+	SQL        string
+	Parameters int
+}
+
+// BatchSettings are those of the connections that batches are sent on.
+func BatchSettings() map[string]string { return batchSettings }
+
+// Holders is the statement that answers who holds a key.
+func Holders() Batch { return Batch{SQL: holdersSQL.sql, Parameters: len(holdersSQL.names)} }

@@ -42,11 +42,22 @@ func TestMoveAllowedIsTheStateMachine(t *testing.T) {
 	}
 }
 
+// unchecked drops the constraints on single rows, so that what refuses a change
+// is the guard alone: it looks after they have.
+func unchecked(t *testing.T, db ledgertest.Database) {
+	t.Helper()
+	db.Exec(t, `DO $$ DECLARE name text; BEGIN
+		FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'operations'::regclass AND contype = 'c' LOOP
+			EXECUTE format('ALTER TABLE operations DROP CONSTRAINT %I', name);
+		END LOOP; END $$`)
+}
+
 // Every illegal move is tried on a row in every state, by those who serve and
 // by the owner of the tables.
 func TestIllegalMovesAreRefusedWhoeverTries(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
+	unchecked(t, db)
 	writers := map[string]*pgx.Conn{"serving role": db.Serve(t), "owner": db.Owner(t)}
 	for _, state := range ledger.States() {
 		op := ledgertest.InState(t, store, acme, state)
@@ -69,6 +80,7 @@ func TestIllegalMovesAreRefusedWhoeverTries(t *testing.T) {
 func TestIllegalBirthsAreRefused(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
+	unchecked(t, db)
 	conn := db.Serve(t)
 	op := ledgertest.InState(t, store, acme, ledger.Running)
 	const insert = `INSERT INTO operations SELECT (r).* FROM (
@@ -101,6 +113,7 @@ func TestIllegalBirthsAreRefused(t *testing.T) {
 func TestProtectedColumns(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
+	unchecked(t, db)
 	writers := map[string]*pgx.Conn{"serving role": db.Serve(t), "owner": db.Owner(t)}
 	inDoubt := ledgertest.Moved(t, store, ledgertest.Leased(t, store, inState(t, store, ledger.Unknown)), ledger.Replay)
 	if !inDoubt.InDoubt || inDoubt.State != ledger.Running {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -18,28 +19,31 @@ import (
 //
 // It fails with *ledger.KeyReusedError when they differ (the holder is in the
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
-// and with ledger.ErrUnavailable when the ledger did not answer: then nothing
-// may be sent, and if the row was made after all, it ends as unknown.
+// with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
+// when the ledger did not answer: then nothing may be sent, and if the row was
+// made after all, it ends as unknown.
 func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
-	to, ok := ledger.Next(ledger.New, o.Event)
-	if !ok {
+	if _, ok := ledger.Next(ledger.New, o.Event); !ok {
 		return ledger.Operation{}, false, fmt.Errorf("%w: %s of a new operation", ledger.ErrIllegalMove, o.Event)
 	}
-	args, err := openArgs(o, to)
-	if err != nil {
-		return ledger.Operation{}, false, err
+	if o.Event == ledger.Escalate && o.Review == nil {
+		return ledger.Operation{}, false, errNoReview
+	}
+	// What is under way must end: only new operations are refused.
+	if s.writes.full() {
+		return ledger.Operation{}, false, ledger.ErrOverloaded
 	}
 	// The second round is for a key that was freed between the two statements
 	// of the first.
 	for range 2 {
-		ops, err := s.write(ctx, openSQL, args)
-		if err != nil {
-			return s.openedAfterAll(ctx, o, err)
+		w := &write{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o}
+		if err := s.writes.do(ctx, w); err != nil {
+			return ledger.Operation{}, false, err
 		}
-		if len(ops) == 1 {
-			return ops[0], true, nil
+		if w.done || w.err != nil {
+			return w.op, w.done, w.err
 		}
-		existing, err := s.holder(ctx, o)
+		existing, err := s.taken(ctx, o)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
 		}
@@ -47,12 +51,12 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	return ledger.Operation{}, false, fmt.Errorf("%w: key %q comes and goes", ledger.ErrUnavailable, o.Operation.Key)
 }
 
-// holder returns the operation that holds the key of an opening, or why the
+// taken returns the operation that holds the key of an opening, or why the
 // opening is refused. ErrNotFound means that the key is free now.
-func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation, error) {
+func (s *Store) taken(ctx context.Context, o ledger.Opening) (ledger.Operation, error) {
 	// A statement of its own: the insert does not see a winner that was
 	// uncommitted when it began.
-	existing, err := s.GetByKey(ctx, o.Operation.Tenant, o.Operation.Key)
+	h, err := s.holder(ctx, o.Operation.Tenant, o.Operation.Key)
 	if errors.Is(err, ledger.ErrNotFound) {
 		buried, err := s.Buried(ctx, o.Operation.Tenant, o.Operation.Key)
 		if err == nil {
@@ -63,105 +67,129 @@ func (s *Store) holder(ctx context.Context, o ledger.Opening) (ledger.Operation,
 		}
 		return ledger.Operation{}, err
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return ledger.Operation{}, err
+	case h.expired == "reject":
+		return ledger.Operation{}, ledger.ErrKeyExpired
+	case h.expired == "reuse":
+		// Where another opener frees it at this moment, there is nothing to do.
+		args := pgx.NamedArgs{"tenant": h.op.Tenant, "key": h.op.Key, "id": h.op.ID}
+		if _, err := s.pool.Exec(ctx, retireSQL, args); err != nil {
+			return ledger.Operation{}, unavailable(err)
+		}
+		return ledger.Operation{}, ledger.ErrNotFound
+	case h.op.ActionType != o.Operation.ActionType || h.op.ArgsHash != o.Operation.ArgsHash:
+		return ledger.Operation{}, &ledger.KeyReusedError{Existing: h.op}
 	}
-	if existing.State.Final() {
-		if err := s.expired(ctx, existing); err != nil {
-			return ledger.Operation{}, err
+	return h.op, nil
+}
+
+// lookAgainTimeout is the time for finding out what came of a statement whose
+// answer was lost, which may be because its own time ran out.
+const lookAgainTimeout = 3 * time.Second
+
+// queueOpenings adds the statement that makes new operations. What it returns
+// is a time only: everything else about a new operation is known before.
+func queueOpenings(batch *pgx.Batch, ws []*write) {
+	byID := make(map[pgtype.UUID]*write, len(ws))
+	for _, w := range ws {
+		byID[uuidOf(w.opening.Operation.ID)] = w
+	}
+	openSQL.queue(batch, openingArgs(ws), func(rows pgx.Rows) error {
+		var id pgtype.UUID
+		var at time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
+			if w, ok := byID[id]; ok {
+				w.op, w.done = opened(w.opening, at.UTC()), true
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// opened is a new operation as open.sql records it.
+func opened(o *ledger.Opening, at time.Time) ledger.Operation {
+	op := o.Operation
+	op.State, _ = ledger.Next(ledger.New, o.Event)
+	op.LastEvent, op.Effect, op.Revision = o.Event, ledger.EffectNone, 1
+	op.CreatedAt, op.UpdatedAt = at, at
+	switch op.State {
+	case ledger.Running:
+		op.Effect, op.Attempt = ledger.EffectUnknown, 1
+		op.FirstSentAt, op.LastSentAt = at, at
+		op.LeaseExpiresAt = at.Add(o.Start.Lease.Truncate(time.Microsecond))
+		if o.Start.Horizon > 0 {
+			op.KeyHorizon = at.Add(o.Start.Horizon.Truncate(time.Microsecond))
+		}
+	case ledger.Pending:
+		op.NextAttemptAt = at
+	default: // asks a person: nothing is planned
+	}
+	return op
+}
+
+// openingArgs are the arguments of open.sql: arrays with an element for each
+// operation.
+func openingArgs(ws []*write) pgx.NamedArgs {
+	args := pgx.NamedArgs{
+		"lease_id":          newUUID(),
+		"tenants":           column(ws, func(w *write) string { return w.tenant }),
+		"ids":               column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Operation.ID) }),
+		"keys":              column(ws, func(w *write) string { return w.key }),
+		"key_sources":       column(ws, func(w *write) string { return w.opening.Operation.KeySource }),
+		"action_types":      column(ws, func(w *write) string { return w.opening.Operation.ActionType }),
+		"adapter_versions":  column(ws, func(w *write) string { return w.opening.Operation.AdapterVersion }),
+		"contract_versions": column(ws, func(w *write) string { return w.opening.Operation.ContractVersion }),
+		"args_hashes":       column(ws, func(w *write) []byte { return w.opening.Operation.ArgsHash[:] }),
+		"request_hashes":    column(ws, func(w *write) []byte { return hashOrNull(w.opening.Operation.RequestHash) }),
+		"sealed":            column(ws, func(w *write) []byte { return w.opening.Sealed }),
+		"statuses":          column(ws, func(w *write) string { to, _ := ledger.Next(ledger.New, w.opening.Event); return string(to) }),
+		"events":            column(ws, func(w *write) string { return string(w.opening.Event) }),
+		"claim_ids":         column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Start.ClaimID) }),
+		"provider_keys":     column(ws, func(w *write) string { return w.opening.Start.ProviderKey }),
+		"actors":            column(ws, func(w *write) string { return w.opening.Operation.RequestedBy }),
+		"runs":              column(ws, func(w *write) string { return runJSON(w.opening.Operation.Run) }),
+		"run_ids":           column(ws, func(w *write) string { return w.opening.Operation.Run.RunID }),
+		"intent_ids":        column(ws, func(w *write) string { return w.opening.Operation.IntentID }),
+		"distinct_from":     column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Operation.DistinctFrom) }),
+		"lease_us":          column(ws, func(w *write) int64 { return micros(w.opening.Start.Lease) }),
+		"horizon_us":        column(ws, func(w *write) int64 { return micros(w.opening.Start.Horizon) }),
+		"window_us":         column(ws, func(w *write) int64 { return micros(w.opening.Window) }),
+		"expired_keys":      column(ws, func(w *write) string { return expiredKey(w.opening) }),
+	}
+	addReviews(args, ws, func(w *write) (string, *ledger.ReviewOpening) { return w.opening.Operation.ID, w.opening.Review })
+	return args
+}
+
+// addReviews adds the reviews that writes open, with an element for each.
+func addReviews(args pgx.NamedArgs, ws []*write, of func(*write) (operation string, r *ledger.ReviewOpening)) {
+	var ids, operations []pgtype.UUID
+	var reasons, details []string
+	var expires []int64
+	for _, w := range ws {
+		if operation, r := of(w); r != nil {
+			ids, operations = append(ids, uuidOf(r.ID)), append(operations, uuidOf(operation))
+			reasons, details = append(reasons, string(r.Reason)), append(details, ledger.StorableText(r.Detail))
+			expires = append(expires, micros(r.ExpiresIn))
 		}
 	}
-	if existing.ActionType != o.Operation.ActionType || existing.ArgsHash != o.Operation.ArgsHash {
-		return ledger.Operation{}, &ledger.KeyReusedError{Existing: existing}
-	}
-	return existing, nil
+	args["review_ids"], args["review_operations"] = ids, operations
+	args["review_reasons"], args["review_details"], args["review_expires_us"] = reasons, details, expires
 }
 
-// expired returns nil while a finished operation answers for its key. Past its
-// window it returns ErrKeyExpired where the key is refused for good; otherwise
-// it frees the key and returns ErrNotFound, as it does when the operation is
-// gone.
-func (s *Store) expired(ctx context.Context, op ledger.Operation) error {
-	args := pgx.NamedArgs{"tenant": op.Tenant, "id": op.ID}
-	var then string
-	switch err := s.pool.QueryRow(ctx, expiredSQL, args).Scan(&then); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ledger.ErrNotFound
-	case err != nil:
-		return unavailable(err)
-	case then == "":
-		return nil
-	case then == "reject":
-		return ledger.ErrKeyExpired
-	}
-	// Where another opener frees it at this moment, there is nothing to do.
-	if _, err := s.pool.Exec(ctx, retireSQL, args); err != nil {
-		return unavailable(err)
-	}
-	return ledger.ErrNotFound
-}
-
-// openedAfterAll looks an opening up again whose answer was lost. Finding it
-// is proof that this very call made it, since the id is ours alone.
-func (s *Store) openedAfterAll(ctx context.Context, o ledger.Opening, cause error) (ledger.Operation, bool, error) {
-	if !errors.Is(cause, ledger.ErrUnavailable) {
-		return ledger.Operation{}, false, cause
-	}
-	ctx, cancel := lookAgain(ctx)
-	defer cancel()
-	if !s.visibleIsSafe(ctx) {
-		return ledger.Operation{}, false, cause
-	}
-	op, err := s.row(ctx, getSQL, pgx.NamedArgs{"tenant": o.Operation.Tenant, "id": o.Operation.ID})
-	if err != nil {
-		return ledger.Operation{}, false, cause
-	}
-	return op, true, nil
-}
-
-// lookAgain is the time for finding out what came of a statement whose answer
-// was lost, which may be because its own time ran out.
-func lookAgain(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-}
-
-func openArgs(o ledger.Opening, to ledger.State) (pgx.NamedArgs, error) {
-	run, err := json.Marshal(o.Operation.Run)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: run context: %w", err)
-	}
-	expired := "reject"
+func expiredKey(o *ledger.Opening) string {
 	if o.ExpiredKeyReuse {
-		expired = "reuse"
+		return "reuse"
 	}
-	args := pgx.NamedArgs{
-		"tenant": o.Operation.Tenant, "id": o.Operation.ID, "key": o.Operation.Key, "key_source": o.Operation.KeySource,
-		"action_type": o.Operation.ActionType, "adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
-		"args_hash": o.Operation.ArgsHash[:], "request_hash": hashOrNull(o.Operation.RequestHash), "sealed": o.Sealed,
-		"status": to, "event": o.Event, "actor": o.Operation.RequestedBy, "run": string(run), "run_id": o.Operation.Run.RunID,
-		"intent_id": o.Operation.IntentID, "distinct_from": o.Operation.DistinctFrom,
-		"window_us": micros(o.Window), "expired_key": expired,
-	}
-	addStart(args, o.Start)
-	addReview(args, o.Review)
-	return args, nil
+	return "reject"
 }
 
-func addStart(args pgx.NamedArgs, start ledger.Start) {
-	args["claim_id"] = nullIfEmpty(start.ClaimID)
-	args["lease_us"] = micros(start.Lease)
-	args["horizon_us"] = micros(start.Horizon)
-	args["provider_key"] = start.ProviderKey
-}
-
-func addReview(args pgx.NamedArgs, r *ledger.ReviewOpening) {
-	if r == nil {
-		r = &ledger.ReviewOpening{}
-	}
-	args["review_id"] = nullIfEmpty(r.ID)
-	args["review_reason"] = string(r.Reason)
-	args["review_detail"] = ledger.StorableText(r.Detail)
-	args["review_expires_us"] = micros(r.ExpiresIn)
+// runJSON is the run context as it is stored.
+func runJSON(run ledger.Run) string {
+	encoded, _ := json.Marshal(run) // strings and numbers: it cannot fail
+	return string(encoded)
 }
 
 func hashOrNull(h *ledger.Hash) []byte {
@@ -169,11 +197,4 @@ func hashOrNull(h *ledger.Hash) []byte {
 		return nil
 	}
 	return h[:]
-}
-
-func nullIfEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -35,7 +35,7 @@ func TestOpenRecordsWhatItWasGiven(t *testing.T) {
 		if got, want := fmt.Sprintf("%+v", shown(op)), fmt.Sprintf("%+v", shown(want)); got != want {
 			t.Errorf("%s: opened\n%s\nwant\n%s", o.Event, got, want)
 		}
-		if sealed, err := store.Arguments(t.Context(), acme, op.ID); err != nil || string(sealed) != string(o.Sealed) {
+		if sealed, err := store.Arguments(t.Context(), op); err != nil || string(sealed) != string(o.Sealed) {
 			t.Errorf("%s: sealed arguments %q, %v", o.Event, sealed, err)
 		}
 		again := ledgertest.Get(t, store, op)
@@ -293,7 +293,7 @@ func TestKeyPastItsWindow(t *testing.T) {
 			if len(db.Audit(t, op)) != 2 {
 				t.Errorf("%s: the audit record went with the operation", what)
 			}
-			if n := db.Count(t, `SELECT count(*) FROM attempts WHERE operation_id = $1::uuid`, op.ID); n != 0 {
+			if n := db.Count(t, `SELECT count(*) FROM operations WHERE id = $1::uuid`, op.ID); n != 0 {
 				t.Errorf("%s: %d attempts stayed", what, n)
 			}
 		}
@@ -317,7 +317,7 @@ func TestWatchedOperationKeepsItsKey(t *testing.T) {
 		t.Errorf("a watched operation past its window: %s, created %v, %v; want itself", got.ID, created, err)
 	}
 	db.Age(t, op, ledgertest.Window)
-	if err := store.EndWatch(t.Context(), acme, op.ID); err != nil {
+	if err := store.EndWatch(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
 	if _, created, err := store.Open(t.Context(), same(op)); err != nil || !created {

@@ -38,9 +38,6 @@ func TestRequestPathReadsByIndex(t *testing.T) {
 	conn, op := grown(t)
 	for name, sql := range postgres.RequestPath() {
 		args := arguments(op)
-		if name == "start" {
-			args["from"], args["event"] = ledger.Pending, ledger.Claim
-		}
 		root := explain(t, conn, sql, args)
 		indexed := 0
 		root.walk(func(p plan) {
@@ -60,6 +57,63 @@ func TestRequestPathReadsByIndex(t *testing.T) {
 	}
 }
 
+// A plan of a batch is made once, whether the tables are empty or large then,
+// and reaches its rows by their keys in the order in which they are given: that
+// is what keeps two batches from waiting for each other.
+func TestBatchesReachTheirRowsInOrder(t *testing.T) {
+	t.Parallel()
+	empty := ledgertest.NewDatabase(t).Serve(t)
+	large, _ := grown(t)
+	for size, conn := range map[string]*pgx.Conn{"empty": empty, "large": large} {
+		for name, value := range postgres.BatchSettings() {
+			if _, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batches := postgres.Batches()
+		batches["holders"] = postgres.Holders()
+		for name, batch := range batches {
+			nulls := strings.TrimSuffix(strings.Repeat("NULL, ", batch.Parameters), ", ")
+			if _, err := conn.Exec(t.Context(), `PREPARE batch AS `+batch.SQL); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			root := explain(t, conn, `EXECUTE batch (`+nulls+`)`, nil)
+			if _, err := conn.Exec(t.Context(), `DEALLOCATE batch`); err != nil {
+				t.Fatal(err)
+			}
+			operations := 0
+			root.walk(func(p plan) {
+				switch p.Kind {
+				case "Seq Scan", "Bitmap Heap Scan", "Hash Join", "Merge Join", "Sort":
+					t.Errorf("%s on %s tables: %s of %s", name, size, p.Kind, p.Relation)
+				case "Index Scan", "Index Only Scan":
+					if !tenantFirst(p.Condition) {
+						t.Errorf("%s on %s tables reads %s by %s without its tenant: %s", name, size, p.Relation, p.Index, p.Condition)
+					}
+				case "Nested Loop":
+					if len(p.Plans) == 2 && p.Plans[1].Relation == "operations" {
+						operations++
+						if outer := first(p.Plans[0]); outer != "Function Scan" && outer != "Result" {
+							t.Errorf("%s on %s tables takes its rows in the order of a %s", name, size, outer)
+						}
+					}
+				}
+			})
+			if strings.HasPrefix(name, "change") && operations != 1 {
+				t.Errorf("%s on %s tables reaches operations %d times, want once: %+v", name, size, operations, root)
+			}
+		}
+	}
+}
+
+// first is the node whose order a plan keeps.
+func first(p plan) string {
+	for len(p.Plans) > 0 {
+		p = p.Plans[0]
+	}
+	return p.Kind
+}
+
 // The reconciler looks across tenants, by partial indexes that hold only what
 // waits for it.
 func TestBackgroundReadsByIndex(t *testing.T) {
@@ -67,10 +121,10 @@ func TestBackgroundReadsByIndex(t *testing.T) {
 	conn, op := grown(t)
 	args := arguments(op)
 	for name, want := range map[string]string{
-		"expire leases": "operations_lease_due: (lease_expires_at <= ", "due pending": "operations_next_due: (next_attempt_at <= ",
+		"expire leases": "leases_due: (expires_at <= ", "due pending": "operations_next_due: (next_attempt_at <= ",
 		"lease unknown": "operations_next_due: (next_attempt_at <= ", "expired reviews": "reviews_expiring: (expires_at <= ",
 		"lease watched": "operations_watch_due: (watch_next_at <= ",
-		"bury":          "operations_window_end: (window_ends_at <= ", "sweep": "operations_window_end: (window_ends_at <= ",
+		"bury":          "operations_sweep_due: (sweep_at <= ", "sweep": "operations_sweep_due: (sweep_at <= ", "sweep later": "operations_sweep_due: (sweep_at <= ",
 	} {
 		var reads []string
 		explain(t, conn, postgres.Background()[name], args).walk(func(p plan) {
@@ -93,7 +147,11 @@ func tenantFirst(condition string) bool {
 func explain(t *testing.T, conn *pgx.Conn, sql string, args pgx.NamedArgs) plan {
 	t.Helper()
 	var text string
-	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+sql, args).Scan(&text); err != nil {
+	var named []any
+	if args != nil {
+		named = append(named, args)
+	}
+	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+sql, named...).Scan(&text); err != nil {
 		t.Fatalf("EXPLAIN %s: %v", sql, err)
 	}
 	var explained []struct {
@@ -115,17 +173,19 @@ func grown(t *testing.T) (*pgx.Conn, ledger.Operation) {
 	db.Exec(t, fmt.Sprintf(`
 		SET session_replication_role = replica;
 		INSERT INTO operations SELECT (r).* FROM (
-			SELECT jsonb_populate_record(o, jsonb_build_object('id', gen_random_uuid(), 'idempotency_key', 'k' || n,
+			SELECT jsonb_populate_record(o, jsonb_build_object('id', left(o.id::text, 24) || lpad(to_hex(n), 12, '0'), 'idempotency_key', 'k' || n,
 				'tenant_id', CASE WHEN n %% 4 > 0 THEN o.tenant_id ELSE 't' || n %% 50 END)
 				|| CASE WHEN n %% 10 = 0 THEN '{"status": "needs_review", "result_json": null, "window_ends_at": null}' ELSE '{}'::jsonb END) AS r
 			FROM operations o, generate_series(1, 5000) n WHERE id = '%s') copies;
-		INSERT INTO attempts SELECT tenant_id, id, 1, id, 'claim', 'k', 0 FROM operations WHERE idempotency_key ~ '^k\d';
-		INSERT INTO reviews (tenant_id, id, operation_id, reason, detail, args_hash, expires_at, decision, decided_by, decided_at)
-			SELECT tenant_id, o.id, id, 'inconclusive', '', args_hash, now() + interval '1 day', 'approved', 'x', now() FROM operations o;
+		INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
+			SELECT tenant_id, id, 1, idempotency_key, 'claim', '', 'running', 1, 0, args_hash, 'x' FROM operations WHERE idempotency_key ~ '^k\d';
+		INSERT INTO leases SELECT tenant_id, id, now() + n * interval '1 minute', ARRAY['k'] FROM operations, generate_series(1, 2) n WHERE n = 1;
+		INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at, decision, decided_by, decided_at)
+			SELECT tenant_id, o.id, id, idempotency_key, 'inconclusive', '', args_hash, now() + interval '1 day', 'approved', 'x', now() FROM operations o;
 		UPDATE reviews r SET decision = NULL, decided_by = NULL, decided_at = NULL
 			FROM operations o WHERE o.id = r.id AND o.status = 'needs_review';
 		INSERT INTO tombstones SELECT tenant_id, sha256(id::text::bytea), args_hash, id, status FROM operations;
-		ANALYZE operations, attempts, reviews, tombstones`, succeeded.ID))
+		ANALYZE operations, audit_events, leases, reviews, tombstones`, succeeded.ID))
 	return db.Serve(t), running
 }
 
@@ -141,7 +201,7 @@ func arguments(op ledger.Operation) pgx.NamedArgs {
 		"in_doubt": false, "reset_resolves": false, "review_id": ledgertest.ID(), "outcome": "applied",
 		"lease_us": 1, "horizon_us": 1, "delay_us": 1, "watch_us": 0, "window_us": 1, "review_expires_us": 0,
 		"gap_us": 1, "rest_us": 1, "limit": 10, "negative_reads": 0,
-		"tenants": []string{op.Tenant}, "ids": []string{op.ID}, "revisions": []int64{op.Revision},
+		"tenants": []string{op.Tenant}, "keys": []string{op.Key}, "states": []string{}, "before": nil, "created_before": nil, "ids": []string{op.ID}, "revisions": []int64{op.Revision},
 		"key_source": "caller", "expired_key": "reuse", "created_after": time.Time{},
 		"action_type": "", "adapter_version": "", "contract_version": "", "actor": "x", "run_id": "", "intent_id": "", "distinct_from": "",
 		"effect": ledger.EffectApplied, "reason": "", "detail": "", "evidence": "", "incident": "", "provider_key": "k",

@@ -21,8 +21,14 @@ var (
 	evidenceText string
 	//go:embed sql/get.sql
 	getText string
-	//go:embed sql/get_by_key.sql
-	getByKeyText string
+	//go:embed sql/holders.sql
+	holdersText string
+	//go:embed sql/change_reviews.sql
+	changeReviewsText string
+	//go:embed sql/change_reviews_guard.sql
+	changeReviewsGuardText string
+	//go:embed sql/claim_found.sql
+	claimFoundText string
 	//go:embed sql/list.sql
 	listText string
 	//go:embed sql/poll.sql
@@ -50,18 +56,22 @@ var (
 	openReviewsSQL string
 	//go:embed sql/arguments.sql
 	argumentsSQL string
-	//go:embed sql/expired.sql
-	expiredSQL string
 	//go:embed sql/tombstone.sql
 	tombstoneSQL string
-	//go:embed sql/claim_found.sql
-	claimFoundSQL string
 	//go:embed sql/end_watch.sql
 	endWatchSQL string
 	//go:embed sql/bury.sql
 	burySQL string
 	//go:embed sql/sweep.sql
 	sweepSQL string
+	//go:embed sql/sweep_later.sql
+	sweepLaterSQL string
+	//go:embed sql/leases_due.sql
+	leasesDueSQL string
+	//go:embed sql/prepare_audit.sql
+	prepareAuditSQL string
+	//go:embed sql/batch_settings.sql
+	batchSettingsSQL string
 	//go:embed sql/retire.sql
 	retireSQL string
 
@@ -89,21 +99,31 @@ var (
 
 // The statements that return operations, with the column list filled in.
 var (
-	openSQL           = withColumns(openText)
 	startSQL          = withColumns(startText)
-	changeSQL         = withColumns(changeText)
 	correctSQL        = withColumns(correctText)
 	evidenceSQL       = withColumns(evidenceText)
 	getSQL            = withColumns(getText)
-	getByKeySQL       = withColumns(getByKeyText)
 	listSQL           = withColumns(listText)
 	pollSQL           = withColumns(pollText)
+	claimFoundSQL     = withColumns(claimFoundText)
 	expireLeasesSQL   = withColumns(expireLeasesText)
 	duePendingSQL     = withColumns(duePendingText)
 	leaseUnknownSQL   = withColumns(leaseUnknownText)
 	postponeSQL       = withColumns(postponeText)
 	expiredReviewsSQL = withColumns(expiredReviewsText)
 	leaseWatchedSQL   = withColumns(leaseWatchedText)
+)
+
+// The statements of batches. A move is the same statement whether reviews
+// belong to it or not; without them it has nothing to look at there.
+var (
+	openSQL          = prepare(openText)
+	holdersSQL       = prepare(withColumns(holdersText))
+	changeSQL        = prepare(moveOnlyText)
+	changeReviewsSQL = prepare(moveAndReviewText)
+
+	moveOnlyText      = withColumns(strings.NewReplacer("/* reviews guard */", "", "/* reviews */", "").Replace(changeText))
+	moveAndReviewText = withColumns(strings.NewReplacer("/* reviews guard */", changeReviewsGuardText, "/* reviews */", changeReviewsText).Replace(changeText))
 )
 
 // withColumns puts the one list of operation columns where the statement asks

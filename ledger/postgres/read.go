@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,9 +25,77 @@ func (s *Store) row(ctx context.Context, sql string, args pgx.NamedArgs) (ledger
 }
 
 // GetByKey returns the operation that holds a key, without its attempts and
-// review, or ErrNotFound.
+// review, or ErrNotFound. Callers who ask at the same time share a statement.
 func (s *Store) GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error) {
-	return s.row(ctx, getByKeySQL, pgx.NamedArgs{"tenant": tenant, "key": key})
+	h, err := s.holder(ctx, tenant, key)
+	return h.op, err
+}
+
+// rowKey names an operation within the ledger.
+type rowKey struct{ tenant, key string }
+
+// holding is the operation that holds a key. expired says what becomes of the
+// key when its operation is past its window ("reject" or "reuse"); it is empty
+// while the operation answers for its key.
+type holding struct {
+	op      ledger.Operation
+	expired string
+}
+
+// read is one caller's question who holds a key.
+type read struct {
+	key   rowKey
+	found *holding // nil: nobody
+	err   error
+}
+
+// holder returns who holds a key, or ErrNotFound.
+func (s *Store) holder(ctx context.Context, tenant, key string) (holding, error) {
+	r := &read{key: rowKey{tenant, key}}
+	if err := errors.Join(s.reads.do(ctx, r), r.err); err != nil {
+		return holding{}, err
+	}
+	if r.found == nil {
+		return holding{}, ledger.ErrNotFound
+	}
+	return *r.found, nil
+}
+
+// flyReads answers a batch of questions with one statement, the same question
+// once.
+func (s *Store) flyReads(seats []*seat[*read]) []*seat[*read] {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	asked := make(map[rowKey]struct{}, len(seats))
+	for _, seat := range seats {
+		asked[seat.job.key] = struct{}{}
+	}
+	found, err := s.holders(ctx, slices.Collect(maps.Keys(asked)))
+	for _, seat := range seats {
+		if h, ok := found[seat.job.key]; ok {
+			seat.job.found = &h
+		}
+		seat.job.err = err
+	}
+	return nil
+}
+
+// holders returns who holds some keys.
+func (s *Store) holders(ctx context.Context, keys []rowKey) (map[rowKey]holding, error) {
+	tenants, texts := make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		tenants[i], texts[i] = key.tenant, key.key
+	}
+	rows, err := s.pool.Query(ctx, holdersSQL.sql, holdersSQL.args(pgx.NamedArgs{"tenants": tenants, "keys": texts})...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	found := make(map[rowKey]holding, len(keys))
+	holdings, err := pgx.CollectRows(rows, scanHolding)
+	for _, h := range holdings {
+		found[rowKey{h.op.Tenant, h.op.Key}] = h
+	}
+	return found, unavailable(err)
 }
 
 // Buried reports whether a key has a tombstone: its operation is gone, and it is
@@ -83,19 +153,19 @@ func (s *Store) List(ctx context.Context, tenant string, f ledger.Filter, before
 
 // Poll returns those of the named operations that have a newer revision.
 func (s *Store) Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error) {
-	tenants, ids, revisions := make([]string, len(waited)), make([]string, len(waited)), make([]int64, len(waited))
+	tenants, keys, ids, revisions := make([]string, len(waited)), make([]string, len(waited)), make([]string, len(waited)), make([]int64, len(waited))
 	for i, w := range waited {
-		tenants[i], ids[i], revisions[i] = w.Tenant, w.ID, w.Revision
+		tenants[i], keys[i], ids[i], revisions[i] = w.Tenant, w.Key, w.ID, w.Revision
 	}
-	ops, err := queryOperations(ctx, s.pool, pollSQL, pgx.NamedArgs{"tenants": tenants, "ids": ids, "revisions": revisions})
+	ops, err := queryOperations(ctx, s.pool, pollSQL, pgx.NamedArgs{"tenants": tenants, "keys": keys, "ids": ids, "revisions": revisions})
 	return ops, unavailable(err)
 }
 
 // Arguments returns the sealed arguments of an operation; ErrNotFound when
 // there is no such operation or they were dropped.
-func (s *Store) Arguments(ctx context.Context, tenant, id string) ([]byte, error) {
+func (s *Store) Arguments(ctx context.Context, op ledger.Operation) ([]byte, error) {
 	var sealed []byte
-	err := s.pool.QueryRow(ctx, argumentsSQL, pgx.NamedArgs{"tenant": tenant, "id": id}).Scan(&sealed)
+	err := s.pool.QueryRow(ctx, argumentsSQL, pgx.NamedArgs{"tenant": op.Tenant, "key": op.Key, "id": op.ID}).Scan(&sealed)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && sealed == nil) {
 		return nil, ledger.ErrNotFound
 	}
@@ -127,6 +197,13 @@ func (s *Store) OpenReviews(ctx context.Context, tenant, after string, limit int
 	}
 	reviews, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ledger.OpenReview])
 	return reviews, unavailable(err)
+}
+
+func nullIfEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 func nullIfZero(t time.Time) *time.Time {

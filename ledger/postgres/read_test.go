@@ -24,13 +24,14 @@ func TestLaw10_AnotherTenantsIdIsNotFound(t *testing.T) {
 			wantError(t, "Get of "+who.what, err, ledger.ErrNotFound)
 			_, err = store.GetByKey(t.Context(), who.tenant, who.key)
 			wantError(t, "GetByKey of "+who.what, err, ledger.ErrNotFound)
-			_, err = store.Arguments(t.Context(), who.tenant, who.id)
+			named := ledger.Operation{Tenant: who.tenant, ID: who.id, Key: op.Key}
+			_, err = store.Arguments(t.Context(), named)
 			wantError(t, "Arguments of "+who.what, err, ledger.ErrNotFound)
 			_, _, err = store.Review(t.Context(), who.tenant, who.review)
 			wantError(t, "Review of "+who.what, err, ledger.ErrNotFound)
-			_, err = store.AddEvidence(t.Context(), ledger.Evidence{Operation: ledger.Operation{Tenant: who.tenant, ID: who.id}, Actor: "x", Detail: "x", Incident: "x"})
+			_, err = store.AddEvidence(t.Context(), ledger.Evidence{Operation: named, Actor: "x", Detail: "x", Incident: "x"})
 			wantError(t, "AddEvidence to "+who.what, err, ledger.ErrNotFound)
-			if polled, err := store.Poll(t.Context(), []ledger.Waited{{Tenant: who.tenant, ID: who.id}}); err != nil || len(polled) != 0 {
+			if polled, err := store.Poll(t.Context(), []ledger.Waited{{Tenant: who.tenant, Key: op.Key, ID: who.id}}); err != nil || len(polled) != 0 {
 				t.Errorf("Poll of %s: %v, %v", who.what, ids(polled), err)
 			}
 		})
@@ -121,7 +122,7 @@ func TestPollReturnsWhatChanged(t *testing.T) {
 	t.Parallel()
 	store, _ := ledgertest.NewStore(t)
 	a, b := inState(t, store, ledger.Running), inState(t, store, ledger.Running)
-	waited := []ledger.Waited{{Tenant: acme, ID: a.ID, Revision: a.Revision}, {Tenant: acme, ID: b.ID, Revision: b.Revision}}
+	waited := []ledger.Waited{{Tenant: acme, Key: a.Key, ID: a.ID, Revision: a.Revision}, {Tenant: acme, Key: b.Key, ID: b.ID, Revision: b.Revision}}
 	if polled, err := store.Poll(t.Context(), waited); err != nil || len(polled) != 0 {
 		t.Errorf("before a change: %v, %v", ids(polled), err)
 	}

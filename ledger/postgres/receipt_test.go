@@ -55,7 +55,7 @@ func TestTextIsStoredWhateverItHolds(t *testing.T) {
 	store, _ := ledgertest.NewStore(t)
 	for _, text := range []string{"a\x00b", "a\xffb", `\ud800 \u0000`, strings.Repeat("名", 5000)} {
 		change := ledgertest.Change(inState(t, store, ledger.Running), ledger.Doubt)
-		change.Detail, change.AttemptEvidence, change.ProviderReference, change.Reason = text, text, text, text
+		change.Detail, change.Detail, change.ProviderReference, change.Reason = text, text, text, text
 		change.Failure = &ledger.Failure{Code: text, Message: text, Violations: []ledger.Violation{{Field: text, Reason: text, Message: text}}}
 		op, err := store.Apply(t.Context(), change)
 		if err != nil {

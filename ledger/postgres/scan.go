@@ -12,6 +12,19 @@ import (
 
 // scanOperation reads a row of operation_columns.sql.
 func scanOperation(row pgx.CollectableRow) (ledger.Operation, error) {
+	return scanWith(row)
+}
+
+// scanHolding reads a row of holders.sql.
+func scanHolding(row pgx.CollectableRow) (holding, error) {
+	var h holding
+	var err error
+	h.op, err = scanWith(row, &h.expired)
+	return h, err
+}
+
+// scanWith reads other columns and those of operation_columns.sql after them.
+func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 	var (
 		op                           ledger.Operation
 		argsHash, requestHash        []byte
@@ -20,14 +33,14 @@ func scanOperation(row pgx.CollectableRow) (ledger.Operation, error) {
 		horizon, lease, nextTry      *time.Time
 		windowEnds, watchUntil       *time.Time
 	)
-	err := row.Scan(
+	err := row.Scan(append(before,
 		&op.Tenant, &op.ID, &op.Key, &op.KeySource, &op.ActionType, &op.AdapterVersion, &op.ContractVersion,
 		&argsHash, &requestHash, &op.State, &op.LastEvent, &op.Effect, &op.Reason, &op.InDoubt,
 		&op.Attempt, &op.Epoch, &op.Lease, &op.Resolves, &op.NegativeReads,
 		&op.ProviderReference, &receipt, &failure, &op.Incident,
 		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
 		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
-		&nextTry, &windowEnds, &watchUntil, &op.Revision,
+		&nextTry, &windowEnds, &watchUntil, &op.Revision)...,
 	)
 	if err != nil {
 		return ledger.Operation{}, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,19 +24,42 @@ const unreplicated = "onceward.unreplicated"
 
 // Store is the ledger on Postgres. It is safe for concurrent use.
 //
-// Every method that writes runs one statement in one transaction. Its errors:
+// Callers who write at the same time share transactions; each gets its own
+// result, after the commit. The errors of methods that write:
 // ledger.ErrFenced when the operation is no longer as the caller knew it,
 // ledger.ErrIllegalMove when the state machine has no such move,
+// ledger.ErrOverloaded when too many wait (nothing was written),
 // ledger.ErrUnavailable when the database did not answer (whether the write
 // was made is then unknown), ledger.ErrUnsafeCommit when it is on the primary
 // only, ledger.ErrNotFound when there is no such row in this tenant.
 type Store struct {
-	pool *pgxpool.Pool
+	pool    *pgxpool.Pool // single statements
+	batches *pgxpool.Pool // transactions that are shared
+	pooled  bool          // connections come from a pooler
+
+	writes      *lane[*write] // new operations and changes
+	alterations *lane[*write] // the rest, which is rare
+	reads       *lane[*read]
 }
+
+// How writes share transactions (docs/performance.md has the measurements).
+// More rows in a batch, or more flights, gain nothing and cost the tail.
+const (
+	maxBatch     = 512
+	writeFlights = 2
+	writeCrowd   = 64
+	maxWaiting   = 4096
+	readFlights  = 4
+	readCrowd    = 16
+	minReads     = 8 // connections
+)
 
 // Open connects to the ledger at url (a Postgres URL or DSN, with pgx's pool
 // settings) and checks that the database keeps what it acknowledges. Behind a
 // pooler in transaction mode add default_query_exec_mode=cache_describe.
+//
+// It uses up to pool_max_conns connections (8 unless it is given) for single
+// statements, and three more for shared transactions.
 func Open(ctx context.Context, url string) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -42,13 +67,28 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
 	config.ConnConfig.OnNotice = markUnreplicated
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = max(config.MaxConns, minReads)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	s := &Store{pool: pool}
-	if err := s.checkDurability(ctx); err != nil {
+	s := &Store{pool: pool, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
+	shared := config.Copy()
+	shared.MaxConns, shared.MinConns = writeFlights+1, 0
+	if !s.pooled {
+		maps.Copy(shared.ConnConfig.RuntimeParams, batchSettings)
+	}
+	if s.batches, err = pgxpool.NewWithConfig(ctx, shared); err != nil {
 		pool.Close()
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	s.writes = &lane[*write]{fly: s.fly, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
+	s.alterations = &lane[*write]{fly: s.fly, batch: maxBatch, flights: 1, crowd: 1, limit: maxWaiting}
+	s.reads = &lane[*read]{fly: s.flyReads, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
+	if err := s.checkDurability(ctx); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -83,16 +123,19 @@ func (s *Store) checkDurability(ctx context.Context) error {
 }
 
 // Close ends all connections, after the statements under way.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.batches.Close()
+	s.pool.Close()
+}
 
 // Ping checks that the ledger answers.
 func (s *Store) Ping(ctx context.Context) error { return unavailable(s.pool.Ping(ctx)) }
 
 // write runs one statement that returns operations, in its own transaction,
 // and checks that its commit is as safe as the database was told to make it.
-func (s *Store) write(ctx context.Context, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
+func (s *Store) write(ctx context.Context, pool *pgxpool.Pool, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
 	var ops []ledger.Operation
-	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		var err error
 		ops, err = queryOperations(ctx, conn, sql, args)
@@ -102,18 +145,6 @@ func (s *Store) write(ctx context.Context, sql string, args pgx.NamedArgs) ([]le
 		return err
 	})
 	return ops, unavailable(err)
-}
-
-// writeOne is write for a guarded statement: no row means fenced off.
-func (s *Store) writeOne(ctx context.Context, sql string, args pgx.NamedArgs) (ledger.Operation, error) {
-	ops, err := s.write(ctx, sql, args)
-	if err != nil {
-		return ledger.Operation{}, err
-	}
-	if len(ops) == 0 {
-		return ledger.Operation{}, ledger.ErrFenced
-	}
-	return ops[0], nil
 }
 
 func safeCommit(conn *pgxpool.Conn) error {
@@ -185,7 +216,7 @@ func away(code string) bool {
 func micros(d time.Duration) int64 { return d.Microseconds() }
 
 // oneIf is how flags that are counted with go into statements.
-func oneIf(flag bool) int {
+func oneIf(flag bool) int32 {
 	if flag {
 		return 1
 	}

@@ -16,10 +16,15 @@ import (
 // any claim can be under way.
 const tombstoneRest = time.Minute
 
-// ExpireLeases moves running operations whose lease ran out to unknown, at
-// most limit, and returns them.
-func (s *Store) ExpireLeases(ctx context.Context, limit int) ([]ledger.Operation, error) {
-	return s.write(ctx, expireLeasesSQL, pgx.NamedArgs{"limit": limit})
+// ExpireLeases moves running operations whose lease ran out to unknown, and
+// returns them. It looks at most at limit leases, each of which is for the
+// operations of one claiming transaction; more reports that others are due.
+func (s *Store) ExpireLeases(ctx context.Context, limit int) (ops []ledger.Operation, more bool, err error) {
+	ops, err = s.write(ctx, s.pool, expireLeasesSQL, pgx.NamedArgs{"limit": limit})
+	if err != nil {
+		return nil, false, err
+	}
+	return ops, more, unavailable(s.pool.QueryRow(ctx, leasesDueSQL).Scan(&more))
 }
 
 // DuePending returns pending operations whose next attempt is due, at most
@@ -32,14 +37,14 @@ func (s *Store) DuePending(ctx context.Context, limit int) ([]ledger.Operation, 
 // LeaseUnknown takes unknown operations that are due for the caller alone, at
 // most limit, until the lease ends.
 func (s *Store) LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error) {
-	return s.write(ctx, leaseUnknownSQL, pgx.NamedArgs{"limit": limit, "lease_us": micros(lease)})
+	return s.write(ctx, s.pool, leaseUnknownSQL, pgx.NamedArgs{"limit": limit, "lease_us": micros(lease)})
 }
 
 // Postpone puts a pending or a leased unknown operation off. ErrFenced when the
 // lease is no longer the caller's or the operation has moved on.
 func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error) {
-	return s.writeOne(ctx, postponeSQL, pgx.NamedArgs{
-		"tenant": p.Operation.Tenant, "id": p.Operation.ID, "from": p.Operation.State, "attempt": p.Operation.Attempt, "lease": p.Operation.Lease,
+	return s.alter(ctx, postponeSQL, p.Operation, pgx.NamedArgs{
+		"from": p.Operation.State, "attempt": p.Operation.Attempt, "lease": p.Operation.Lease,
 		"delay_us": micros(p.Delay), "reason": ledger.StorableText(p.Reason), "negative_reads": p.NegativeReads, "untried": oneIf(p.Untried),
 		"reference": ledger.StorableText(p.ProviderReference),
 	})
@@ -54,13 +59,13 @@ func (s *Store) ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operati
 // LeaseWatched takes finished operations whose late landing is to be looked
 // for, at most limit; each comes up again after gap.
 func (s *Store) LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error) {
-	return s.write(ctx, leaseWatchedSQL, pgx.NamedArgs{"limit": limit, "gap_us": micros(gap)})
+	return s.write(ctx, s.pool, leaseWatchedSQL, pgx.NamedArgs{"limit": limit, "gap_us": micros(gap)})
 }
 
 // EndWatch ends the watch of an operation that is past its time and drops its
 // arguments. It does nothing before that.
-func (s *Store) EndWatch(ctx context.Context, tenant, id string) error {
-	_, err := s.pool.Exec(ctx, endWatchSQL, pgx.NamedArgs{"tenant": tenant, "id": id})
+func (s *Store) EndWatch(ctx context.Context, op ledger.Operation) error {
+	_, err := s.pool.Exec(ctx, endWatchSQL, pgx.NamedArgs{"tenant": op.Tenant, "key": op.Key, "id": op.ID})
 	return unavailable(err)
 }
 
@@ -77,5 +82,14 @@ func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, err 
 	if err != nil {
 		return buried, 0, unavailable(err)
 	}
-	return buried, tag.RowsAffected(), nil
+	swept = tag.RowsAffected()
+	_, err = s.pool.Exec(ctx, sweepLaterSQL, pgx.NamedArgs{"limit": limit})
+	return buried, swept, unavailable(err)
+}
+
+// PrepareAudit makes room for the audit events of operations of the days to
+// come. Replicas may all do it.
+func (s *Store) PrepareAudit(ctx context.Context, days int) error {
+	_, err := s.pool.Exec(ctx, prepareAuditSQL, pgx.NamedArgs{"days": days})
+	return unavailable(err)
 }

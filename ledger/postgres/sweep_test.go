@@ -38,6 +38,10 @@ func TestLaw08_UnfinishedOperationsAreNeverSwept(t *testing.T) {
 		db.Age(t, op, ledgertest.Window+time.Hour)
 		kept = append(kept, op)
 	}
+	// The first time puts those off that were due and cannot go.
+	if buried, swept, err := store.Sweep(t.Context(), 1000); err != nil || buried != 0 || swept != 0 {
+		t.Errorf("buried %d, swept %d, %v; want nothing", buried, swept, err)
+	}
 	before := map[string]string{}
 	for _, op := range kept {
 		before[op.ID] = everything(t, db, op)
@@ -92,9 +96,6 @@ func TestSweepLeavesTombstonesWhereKeysAreRefused(t *testing.T) {
 		if _, err := store.Get(t.Context(), acme, op.ID); err == nil {
 			t.Errorf("operation %s is still there", op.ID)
 		}
-		if n := db.Count(t, `SELECT count(*) FROM attempts WHERE operation_id = $1::uuid`, op.ID); n != 0 {
-			t.Errorf("%d attempts of operation %s are still there", n, op.ID)
-		}
 		if len(db.Audit(t, op)) != 2 {
 			t.Errorf("the audit record of operation %s is not", op.ID)
 		}
@@ -143,7 +144,7 @@ func TestLockedRowsAreSkipped(t *testing.T) {
 
 	other := db.Owner(t)
 	taken := func() map[string]int {
-		expired, err := store.ExpireLeases(ctx, 10)
+		expired, _, err := store.ExpireLeases(ctx, 10)
 		leased, err2 := store.LeaseUnknown(ctx, 10, time.Minute)
 		landing, err3 := store.LeaseWatched(ctx, 10, time.Minute)
 		_, swept, err4 := store.Sweep(ctx, 10)
@@ -161,6 +162,8 @@ func TestLockedRowsAreSkipped(t *testing.T) {
 	if _, err := other.Exec(ctx, `ROLLBACK`); err != nil {
 		t.Fatal(err)
 	}
+	// What was locked is looked at again a moment later.
+	db.Age(t, running, time.Second)
 	// The one that is expired is unknown then, and leased as well.
 	if got, want := taken(), map[string]int{"expired": 1, "leased": 2, "watched": 1, "swept": 1}; !maps.Equal(got, want) {
 		t.Errorf("took %v when nothing was locked, want %v of %s %s %s %s", got, want, running.ID, unknown.ID, late.ID, done.ID)
@@ -179,7 +182,7 @@ func TestExpireLeases(t *testing.T) {
 	}
 	var expired []ledger.Operation
 	for range 3 {
-		ops, err := store.ExpireLeases(t.Context(), 2)
+		ops, _, err := store.ExpireLeases(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,1 +1,1 @@
-SELECT arguments_sealed FROM operations WHERE tenant_id = @tenant AND id = @id::uuid
+SELECT arguments_sealed FROM operations WHERE tenant_id = @tenant AND idempotency_key = @key AND id = @id::uuid

@@ -1,59 +1,52 @@
--- The one guarded move of an operation that exists. No row comes back when it
--- is no longer as the caller knew it.
-WITH moved AS (
+-- The one guarded move of operations that exist. What does not come back is no
+-- longer as the caller knew it. The rows come in the order of tenant and key, so
+-- that two transactions never wait for each other.
+WITH t AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), moved AS (
     UPDATE operations o SET
-        status = @to, last_event = @event, effect = @effect, reason = @reason, in_doubt = @in_doubt,
+        status = n.to_status, last_event = n.event, effect = n.effect, reason = n.reason, in_doubt = n.in_doubt,
         -- What is released starts anew; the audit record has the old reference.
-        provider_reference = CASE WHEN @event::text = 'release' THEN NULL ELSE coalesce(nullif(@reference, ''), o.provider_reference) END,
-        result_json = @receipt::json,
-        error_json = @failure::json,
-        epoch = o.epoch + @bump::int,
-        request_hash = CASE WHEN @bump::int = 1 THEN NULL ELSE o.request_hash END,
-        key_horizon = CASE WHEN @bump::int = 1 THEN NULL ELSE o.key_horizon END,
-        resolves = CASE WHEN @to::text = 'unknown' AND NOT @reset_resolves THEN o.resolves ELSE 0 END,
+        provider_reference = CASE WHEN n.event = 'release' THEN NULL ELSE coalesce(nullif(n.reference, ''), o.provider_reference) END,
+        result_json = n.receipt::json,
+        error_json = n.failure::json,
+        epoch = o.epoch + n.bump,
+        request_hash = CASE WHEN n.bump = 1 THEN NULL ELSE o.request_hash END,
+        key_horizon = CASE WHEN n.bump = 1 THEN NULL ELSE o.key_horizon END,
+        resolves = CASE WHEN n.to_status = 'unknown' AND NOT n.reset_resolves THEN o.resolves ELSE 0 END,
         negative_reads = 0,
-        doubted_at = CASE WHEN @event::text = 'doubt' THEN t.now ELSE o.doubted_at END,
+        doubted_at = CASE WHEN n.event = 'doubt' THEN t.now ELSE o.doubted_at END,
         lease_expires_at = NULL,
-        next_attempt_at = CASE WHEN @to::text IN ('pending', 'unknown') THEN t.now + @delay_us::bigint * interval '1 microsecond' END,
-        window_ends_at = CASE WHEN @to::text IN ('succeeded', 'failed') THEN t.now + o.retention END,
-        watch_until = CASE WHEN @watch_us::bigint > 0 THEN t.now + @watch_us::bigint * interval '1 microsecond' ELSE o.watch_until END,
-        watch_next_at = CASE WHEN @to::text IN ('succeeded', 'failed') AND (@watch_us::bigint > 0 OR o.watch_until IS NOT NULL) THEN t.now END,
-        arguments_sealed = CASE WHEN @to::text IN ('succeeded', 'failed') AND @watch_us::bigint = 0 AND o.watch_until IS NULL
+        next_attempt_at = CASE WHEN n.to_status IN ('pending', 'unknown') THEN t.now + n.delay_us * interval '1 microsecond' END,
+        window_ends_at = CASE WHEN n.to_status IN ('succeeded', 'failed') THEN t.now + o.retention END,
+        watch_until = CASE WHEN n.watch_us > 0 THEN t.now + n.watch_us * interval '1 microsecond' ELSE o.watch_until END,
+        watch_next_at = CASE WHEN n.to_status IN ('succeeded', 'failed') AND (n.watch_us > 0 OR o.watch_until IS NOT NULL) THEN t.now END,
+        arguments_sealed = CASE WHEN n.to_status IN ('succeeded', 'failed') AND n.watch_us = 0 AND o.watch_until IS NULL
             THEN NULL ELSE o.arguments_sealed END,
         revision = o.revision + 1, updated_at = t.now
-    FROM (SELECT clock_timestamp() AS now) t
-    WHERE o.tenant_id = @tenant AND o.id = @id::uuid
-      -- Not a plain comparison: the planner would take a partial index of all rows
-      -- in that state, dead ones included, for the way to this one.
-      AND o.status || '' = @from AND o.attempt = @attempt AND o.epoch = @epoch
-      AND (NOT @leased OR o.lease = @lease)
-      -- A review lapses by its own time, not by that of one before it.
-      AND (@event::text <> 'expire' OR @from::text <> 'needs_review' OR EXISTS (
-        SELECT FROM reviews r WHERE r.tenant_id = @tenant AND r.operation_id = o.id AND r.decision IS NULL AND r.expires_at <= t.now))
-      AND (@decided::text = '' OR EXISTS (
-        SELECT FROM reviews r WHERE r.tenant_id = @tenant AND r.id = nullif(@decided, '')::uuid AND r.operation_id = o.id AND r.decision IS NULL))
+    FROM unnest(
+        @tenants::text[], @keys::text[], @ids::uuid[], @froms::text[], @attempts::int[], @epochs::int[], @leases::int[],
+        @knew_doubt::bool[], @knew_reference::text[], @events::text[], @tos::text[], @effects::text[], @reasons::text[], @in_doubt::bool[],
+        @references::text[], @receipts::text[], @failures::text[], @bumps::int[], @reset_resolves::bool[], @delay_us::bigint[], @watch_us::bigint[],
+        @actors::text[], @details::text[], @outcomes::text[])
+      AS n (tenant_id, idempotency_key, id, from_status, attempt, epoch, lease,
+        knew_doubt, knew_reference, event, to_status, effect, reason, in_doubt,
+        reference, receipt, failure, bump, reset_resolves, delay_us, watch_us,
+        actor, detail, outcome), t
+    WHERE o.tenant_id = n.tenant_id AND o.idempotency_key = n.idempotency_key AND o.id = n.id
+      AND o.status = n.from_status AND o.attempt = n.attempt AND o.epoch = n.epoch
+      -- Negative: the caller holds no lease.
+      AND (n.lease < 0 OR o.lease = n.lease)
+      /* reviews guard */
       -- A second receipt with another reference never overwrites the first.
-      AND (@from::text = 'needs_review' OR @reference = '' OR o.provider_reference IS NULL OR o.provider_reference = @reference)
+      AND (n.from_status = 'needs_review' OR n.reference = '' OR o.provider_reference IS NULL OR o.provider_reference = n.reference)
       -- Doubt that came up meanwhile (a late receipt) outweighs a proof of
       -- absence that did not know of it.
-      AND (@to::text NOT IN ('pending', 'failed')
-        OR o.in_doubt = @knew_doubt AND coalesce(o.provider_reference, '') = @knew_reference)
-    RETURNING o.*
-), ended AS (
-    UPDATE attempts a SET ended_at = clock_timestamp(), outcome = @outcome, evidence = @evidence
-    FROM moved m
-    WHERE @outcome <> '' AND a.tenant_id = @tenant AND a.operation_id = @id::uuid AND a.number = m.attempt AND a.ended_at IS NULL
-), asked AS (
-    INSERT INTO reviews (tenant_id, id, operation_id, reason, detail, args_hash, expires_at)
-    SELECT tenant_id, @review_id::uuid, id, @review_reason, @review_detail, args_hash,
-        CASE WHEN @review_expires_us::bigint > 0 THEN clock_timestamp() + @review_expires_us::bigint * interval '1 microsecond' END
-    FROM moved WHERE status = 'needs_review'
-), answered AS (
-    UPDATE reviews r SET decision = @decision, decided_by = @decided_by, note = @note, decided_at = clock_timestamp()
-    FROM moved m
-    WHERE @from = 'needs_review' AND r.tenant_id = @tenant AND r.operation_id = m.id AND r.decision IS NULL
-), audited AS (
-    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail)
-    SELECT tenant_id, id, revision, last_event, @from, status, attempt, epoch, args_hash, @actor, @detail FROM moved
+      AND (n.to_status NOT IN ('pending', 'failed')
+        OR o.in_doubt = n.knew_doubt AND coalesce(o.provider_reference, '') = n.knew_reference)
+    RETURNING o.*, n.from_status, n.actor, n.detail, n.outcome
+), /* reviews */ audited AS (
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome)
+    SELECT tenant_id, id, revision, last_event, from_status, status, attempt, epoch, args_hash, actor, detail, nullif(outcome, '') FROM moved
 )
 SELECT /* operation columns */ FROM moved o

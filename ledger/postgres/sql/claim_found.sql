@@ -1,3 +1,3 @@
--- Whether a claim whose answer was lost is in the ledger.
-SELECT EXISTS (
-    SELECT FROM attempts WHERE tenant_id = @tenant AND operation_id = @id::uuid AND number = @number AND claim_id = @claim_id::uuid)
+-- A claim whose answer was lost, if it is in the ledger and still the latest.
+SELECT /* operation columns */ FROM operations o
+WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid AND o.attempt = @number AND o.claim_id = @claim_id::uuid AND o.status = 'running'

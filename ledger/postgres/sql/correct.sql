@@ -7,7 +7,7 @@ WITH moved AS (
         epoch = o.epoch + 1, key_horizon = NULL, error_json = NULL, provider_reference = NULL,
         next_attempt_at = clock_timestamp(), window_ends_at = NULL, watch_next_at = NULL,
         revision = o.revision + 1, updated_at = clock_timestamp()
-    WHERE o.tenant_id = @tenant AND o.id = @id::uuid
+    WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid
       AND o.status = 'failed' AND o.effect = 'not_applied' AND o.attempt = @attempt AND o.args_hash = @old_hash
     RETURNING o.*
 ), audited AS (

@@ -1,39 +1,55 @@
--- Records a new operation with its first move, attempt, review and audit event.
--- No row comes back when the key is taken or has a tombstone.
-WITH opened AS (
+-- Records new operations with their first moves, reviews and audit events, and
+-- one lease for those of a tenant. What does not come back has its key taken or
+-- buried. The rows come in the order of tenant and key, the only order in which
+-- two transactions that want the same keys cannot wait for each other.
+WITH t AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), opened AS (
     INSERT INTO operations (
         tenant_id, id, idempotency_key, key_source, action_type, adapter_version, contract_version,
-        args_hash, request_hash, arguments_sealed, status, last_event, effect, attempt,
-        requested_by, run_json, run_id, intent_id, distinct_from,
-        first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key)
+        args_hash, request_hash, arguments_sealed, status, last_event, effect, attempt, claim_id, provider_key,
+        requested_by, run_json, run_id, intent_id, distinct_from, created_at, updated_at,
+        first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at)
     SELECT
-        @tenant, @id::uuid, @key, @key_source, @action_type, @adapter_version, @contract_version,
-        @args_hash, @request_hash, @sealed, @status, @event,
-        CASE WHEN @status::text = 'running' THEN 'unknown' ELSE 'none' END,
-        (@status::text = 'running')::int,
-        @actor, @run::json, nullif(@run_id, ''), nullif(@intent_id, ''), nullif(@distinct_from, '')::uuid,
-        CASE WHEN @status::text = 'running' THEN t.now END,
-        CASE WHEN @status::text = 'running' THEN t.now END,
-        CASE WHEN @status::text = 'running' AND @horizon_us::bigint > 0 THEN t.now + @horizon_us::bigint * interval '1 microsecond' END,
-        CASE WHEN @status::text = 'running' THEN t.now + @lease_us::bigint * interval '1 microsecond' END,
-        CASE WHEN @status::text = 'pending' THEN t.now END,
-        @window_us::bigint * interval '1 microsecond', @expired_key
-    FROM (SELECT clock_timestamp() AS now) t
+        n.tenant_id, n.id, n.idempotency_key, n.key_source, n.action_type, n.adapter_version, n.contract_version,
+        n.args_hash, n.request_hash, n.sealed, n.status, n.event,
+        CASE WHEN n.status = 'running' THEN 'unknown' ELSE 'none' END,
+        CASE WHEN n.status = 'running' THEN 1 ELSE 0 END,
+        n.claim_id, nullif(n.provider_key, ''),
+        n.actor, n.run::json, nullif(n.run_id, ''), nullif(n.intent_id, ''), n.distinct_from, t.now, t.now,
+        CASE WHEN n.status = 'running' THEN t.now END,
+        CASE WHEN n.status = 'running' THEN t.now END,
+        CASE WHEN n.status = 'running' AND n.horizon_us > 0 THEN t.now + n.horizon_us * interval '1 microsecond' END,
+        CASE WHEN n.status = 'running' THEN t.now + n.lease_us * interval '1 microsecond' END,
+        CASE WHEN n.status = 'pending' THEN t.now END,
+        n.window_us * interval '1 microsecond', n.expired_key,
+        date_bin('15 minutes', t.now + n.window_us * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes'
+    FROM unnest(
+        @tenants::text[], @ids::uuid[], @keys::text[], @key_sources::text[], @action_types::text[], @adapter_versions::text[],
+        @contract_versions::text[], @args_hashes::bytea[], @request_hashes::bytea[], @sealed::bytea[], @statuses::text[], @events::text[],
+        @claim_ids::uuid[], @provider_keys::text[], @actors::text[], @runs::text[], @run_ids::text[], @intent_ids::text[],
+        @distinct_from::uuid[], @lease_us::bigint[], @horizon_us::bigint[], @window_us::bigint[], @expired_keys::text[])
+      AS n (tenant_id, id, idempotency_key, key_source, action_type, adapter_version,
+        contract_version, args_hash, request_hash, sealed, status, event,
+        claim_id, provider_key, actor, run, run_id, intent_id,
+        distinct_from, lease_us, horizon_us, window_us, expired_key), t
     WHERE NOT EXISTS (
-        SELECT FROM tombstones WHERE tenant_id = @tenant AND key_hash = sha256(convert_to(@key, 'UTF8')))
+        SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = sha256(convert_to(n.idempotency_key, 'UTF8')))
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
-    RETURNING *
-), started AS (
-    INSERT INTO attempts (tenant_id, operation_id, number, claim_id, event, provider_key, epoch)
-    SELECT tenant_id, id, attempt, @claim_id::uuid, 'claim', @provider_key, epoch
-    FROM opened WHERE status = 'running'
+    RETURNING tenant_id, id, idempotency_key, status, last_event, attempt, epoch, args_hash, requested_by, revision, lease_expires_at, created_at
+), leased AS (
+    INSERT INTO leases (tenant_id, id, expires_at, idempotency_keys)
+    SELECT tenant_id, @lease_id::uuid, min(lease_expires_at), array_agg(idempotency_key)
+    FROM opened WHERE status = 'running' GROUP BY tenant_id
 ), asked AS (
-    INSERT INTO reviews (tenant_id, id, operation_id, reason, detail, args_hash, expires_at)
-    SELECT tenant_id, @review_id::uuid, id, @review_reason, @review_detail, args_hash,
-        CASE WHEN @review_expires_us::bigint > 0 THEN clock_timestamp() + @review_expires_us::bigint * interval '1 microsecond' END
-    FROM opened WHERE status = 'needs_review'
+    INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at)
+    SELECT o.tenant_id, r.id, o.id, o.idempotency_key, r.reason, r.detail, o.args_hash,
+        CASE WHEN r.expires_us > 0 THEN clock_timestamp() + r.expires_us * interval '1 microsecond' END
+    FROM unnest(@review_ids::uuid[], @review_operations::uuid[], @review_reasons::text[], @review_details::text[], @review_expires_us::bigint[])
+      AS r (id, operation_id, reason, detail, expires_us)
+    JOIN opened o ON o.id = r.operation_id AND o.status = 'needs_review'
 ), audited AS (
-    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
-    SELECT tenant_id, id, revision, last_event, '', status, attempt, epoch, args_hash, @actor FROM opened
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
+    SELECT tenant_id, id, revision, idempotency_key, last_event, '', status, attempt, epoch, args_hash, requested_by FROM opened
 )
-SELECT /* operation columns */ FROM opened o
+SELECT id::text, created_at FROM opened

@@ -3,7 +3,7 @@
 WITH started AS (
     UPDATE operations o SET
         status = 'running', last_event = @event, effect = 'unknown', reason = '', error_json = NULL,
-        attempt = o.attempt + 1,
+        attempt = o.attempt + 1, claim_id = @claim_id::uuid, provider_key = @provider_key,
         request_hash = coalesce(o.request_hash, @request_hash),
         first_sent_at = coalesce(o.first_sent_at, t.now),
         last_sent_at = t.now,
@@ -13,10 +13,8 @@ WITH started AS (
         next_attempt_at = NULL,
         revision = o.revision + 1, updated_at = t.now
     FROM (SELECT clock_timestamp() AS now) t
-    WHERE o.tenant_id = @tenant AND o.id = @id::uuid
-      -- Not a plain comparison: the planner would take a partial index of all rows
-      -- in that state, dead ones included, for the way to this one.
-      AND o.status || '' = @from AND o.attempt = @attempt AND o.epoch = @epoch
+    WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid
+      AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch
       AND (o.request_hash IS NULL OR o.request_hash = @request_hash)
       AND CASE @event::text
             -- Nothing new is sent for a tenant that was switched off.
@@ -27,9 +25,9 @@ WITH started AS (
               AND o.key_horizon > t.now + @lease_us::bigint * interval '1 microsecond'
           END
     RETURNING o.*
-), attempted AS (
-    INSERT INTO attempts (tenant_id, operation_id, number, claim_id, event, provider_key, epoch)
-    SELECT tenant_id, id, attempt, @claim_id::uuid, last_event, @provider_key, epoch FROM started
+), leased AS (
+    INSERT INTO leases (tenant_id, id, expires_at, idempotency_keys)
+    SELECT tenant_id, @claim_id::uuid, lease_expires_at, ARRAY[idempotency_key] FROM started
 ), audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
     SELECT tenant_id, id, revision, last_event, @from, status, attempt, epoch, args_hash, @actor FROM started

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// lane lets concurrent callers share transactions. Whatever waits when a flight
+// ends goes with the next one: a single caller waits for nobody, and many share
+// a commit. There is no linger.
+type lane[J any] struct {
+	// fly does the jobs of one batch and sets their results. What it returns it
+	// has not done: it goes with the next flight. It may sort the seats.
+	fly func([]*seat[J]) (again []*seat[J])
+	// batch is how many jobs fly at most together.
+	batch int
+	// flights is how many flights there are at most at once, one for each crowd
+	// of jobs that wait.
+	flights, crowd int
+	// limit is how many jobs may wait before those that can be refused are.
+	limit int
+
+	mu      sync.Mutex
+	waiting []*seat[J]
+	flying  int
+}
+
+// seat is a job's place in a lane.
+type seat[J any] struct {
+	job  J
+	done chan struct{}
+}
+
+// do waits for a place and until the job is done: its results are set when the
+// error is nil. A caller who leaves before the job flies takes it back; once it
+// flies it is waited for, so that nothing is done unseen. The error means that
+// nothing was done: the caller left (ledger.ErrUnavailable).
+func (l *lane[J]) do(ctx context.Context, job J) error {
+	s := &seat[J]{job: job, done: make(chan struct{})}
+	l.sit(s)
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if l.leave(s) {
+		return fmt.Errorf("%w: left before its turn: %w", ledger.ErrUnavailable, ctx.Err())
+	}
+	<-s.done
+	return nil
+}
+
+// full reports whether a job that can be refused should be.
+func (l *lane[J]) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) >= l.limit
+}
+
+func (l *lane[J]) sit(s *seat[J]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, s)
+	if l.flying < min(l.flights, 1+len(l.waiting)/l.crowd) {
+		l.flying++
+		go l.run()
+	}
+}
+
+// leave takes a seat back, unless it flies.
+func (l *lane[J]) leave(s *seat[J]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, s)
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return true
+}
+
+// run flies while there are jobs.
+func (l *lane[J]) run() {
+	for seats := l.take(nil); len(seats) > 0; {
+		again := l.fly(seats)
+		for _, s := range seats {
+			if !slices.Contains(again, s) {
+				close(s.done)
+			}
+		}
+		seats = l.take(again)
+	}
+}
+
+// take returns the seats of the next flight, those that go again first, or ends
+// the flights of its caller when there are none.
+func (l *lane[J]) take(again []*seat[J]) []*seat[J] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.waiting), l.batch-len(again))
+	if n+len(again) == 0 {
+		l.flying--
+		return nil
+	}
+	seats := append(again, l.waiting[:n]...)
+	l.waiting = slices.Delete(l.waiting, 0, n)
+	return seats
+}

@@ -1,0 +1,1 @@
+SELECT set_config(name, value, true) FROM unnest(@names::text[], @values::text[]) AS s (name, value)

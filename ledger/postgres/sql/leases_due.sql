@@ -1,0 +1,1 @@
+SELECT EXISTS (SELECT FROM leases WHERE expires_at <= (SELECT clock_timestamp()))
