@@ -24,6 +24,7 @@ type Ledger interface {
 	LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error)
 	EndWatch(ctx context.Context, op ledger.Operation) error
 	Sweep(ctx context.Context, limit int) (buried, swept int64, err error)
+	PrepareAudit(ctx context.Context, days int) error
 }
 
 // Dispatcher is what the reconciler needs of dispatch.
@@ -93,8 +94,14 @@ func (r *Reconciler) Run(ctx context.Context) {
 	defer work.Wait()
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
-	var swept time.Time
+	var swept, prepared time.Time
 	for ctx.Err() == nil {
+		if time.Since(prepared) >= prepareInterval {
+			prepared = time.Now()
+			if err := r.Ledger.PrepareAudit(ctx, prepareDays); err != nil && ctx.Err() == nil {
+				r.Log.Error("reconciler: prepare the audit record of the days to come", "error", err)
+			}
+		}
 		more := r.round(ctx, &work)
 		if time.Since(swept) >= r.SweepInterval {
 			swept = time.Now()
@@ -109,6 +116,12 @@ func (r *Reconciler) Run(ctx context.Context) {
 		}
 	}
 }
+
+// The audit record is prepared this often, for so many days to come.
+const (
+	prepareInterval = time.Hour
+	prepareDays     = 7
+)
 
 // leaseBatch is how many leases are looked at in one statement.
 const leaseBatch = 100

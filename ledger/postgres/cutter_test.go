@@ -146,8 +146,12 @@ func (c *cutter) passRequests(server io.Writer, conn net.Conn, committed chan st
 			return
 		}
 		if where == after {
-			// The Sync behind it makes the server commit.
-			if message, err = readMessage(client, true); err == nil && message[0] == sync {
+			// The Sync behind it, and behind the rest of a batch, makes the server
+			// commit.
+			for message[0] != sync {
+				if message, err = readMessage(client, true); err != nil {
+					return
+				}
 				_, _ = server.Write(message)
 			}
 			return

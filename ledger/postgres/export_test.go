@@ -41,3 +41,13 @@ func BatchSettings() map[string]string { return batchSettings }
 
 // Holders is the statement that answers who holds a key.
 func Holders() Batch { return Batch{SQL: holdersSQL.sql, Parameters: len(holdersSQL.names)} }
+
+// MaxWaiting is how many new operations may wait for a transaction.
+const MaxWaiting = maxWaiting
+
+// Waiting is how many writes wait for a transaction.
+func (s *Store) Waiting() int {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	return len(s.writes.waiting)
+}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,6 +158,7 @@ func openingArgs(ws []*write) pgx.NamedArgs {
 		"lease_us":          column(ws, func(w *write) int64 { return micros(w.opening.Start.Lease) }),
 		"horizon_us":        column(ws, func(w *write) int64 { return micros(w.opening.Start.Horizon) }),
 		"window_us":         column(ws, func(w *write) int64 { return micros(w.opening.Window) }),
+		"key_hashes":        column(ws, func(w *write) []byte { hash := sha256.Sum256([]byte(w.key)); return hash[:] }),
 		"expired_keys":      column(ws, func(w *write) string { return expiredKey(w.opening) }),
 	}
 	addReviews(args, ws, func(w *write) (string, *ledger.ReviewOpening) { return w.opening.Operation.ID, w.opening.Review })

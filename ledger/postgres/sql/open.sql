@@ -28,13 +28,13 @@ WITH t AS MATERIALIZED (
         @tenants::text[], @ids::uuid[], @keys::text[], @key_sources::text[], @action_types::text[], @adapter_versions::text[],
         @contract_versions::text[], @args_hashes::bytea[], @request_hashes::bytea[], @sealed::bytea[], @statuses::text[], @events::text[],
         @claim_ids::uuid[], @provider_keys::text[], @actors::text[], @runs::text[], @run_ids::text[], @intent_ids::text[],
-        @distinct_from::uuid[], @lease_us::bigint[], @horizon_us::bigint[], @window_us::bigint[], @expired_keys::text[])
+        @distinct_from::uuid[], @lease_us::bigint[], @horizon_us::bigint[], @window_us::bigint[], @expired_keys::text[], @key_hashes::bytea[])
       AS n (tenant_id, id, idempotency_key, key_source, action_type, adapter_version,
         contract_version, args_hash, request_hash, sealed, status, event,
         claim_id, provider_key, actor, run, run_id, intent_id,
-        distinct_from, lease_us, horizon_us, window_us, expired_key), t
+        distinct_from, lease_us, horizon_us, window_us, expired_key, key_hash), t
     WHERE NOT EXISTS (
-        SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = sha256(convert_to(n.idempotency_key, 'UTF8')))
+        SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = n.key_hash)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, id, idempotency_key, status, last_event, attempt, epoch, args_hash, requested_by, revision, lease_expires_at, created_at
 ), leased AS (
