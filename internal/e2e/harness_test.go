@@ -181,6 +181,8 @@ func wantSound(t testing.TB, w *apptest.World) {
 	}
 	for what, query := range map[string]string{
 		"operations are stuck": `SELECT count(*) FROM operations WHERE status IN ('pending', 'running', 'unknown')`,
+		"running operations are in no lease": `SELECT count(*) FROM operations o WHERE status = 'running' AND NOT EXISTS (SELECT FROM leases l
+			WHERE l.tenant_id = o.tenant_id AND o.idempotency_key = ANY (l.idempotency_keys))`,
 		"operations have other attempts than they count": `SELECT count(*) FROM operations o WHERE attempt <>
 			(SELECT count(*) FROM attempts a WHERE a.tenant_id = o.tenant_id AND a.operation_id = o.id)`,
 		"attempts of finished operations are open": `SELECT count(*) FROM attempts a JOIN operations o ON o.tenant_id = a.tenant_id AND o.id = a.operation_id

@@ -110,14 +110,15 @@ var errNotSent = errors.New("ledger: not sent")
 func (s *Store) transact(ws []*write) error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	batch := s.statements(ws)
+	reading := false
+	batch := s.statements(ws, &reading)
 	return s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := conn.SendBatch(ctx, batch).Close()
 		switch {
 		case err == nil:
 			return safeCommit(conn)
-		case !conn.Conn().IsClosed() && !isAnswer(err):
+		case !reading && !conn.Conn().IsClosed() && !isAnswer(err):
 			return errors.Join(errNotSent, err)
 		}
 		return err
@@ -125,8 +126,9 @@ func (s *Store) transact(ws []*write) error {
 }
 
 // statements are those of a batch: one for all new operations, one for all
-// changes, one for each of the rest.
-func (s *Store) statements(ws []*write) *pgx.Batch {
+// changes, one for each of the rest. It sets reading when the first result is
+// read: from then on an error proves nothing.
+func (s *Store) statements(ws []*write, reading *bool) *pgx.Batch {
 	batch := &pgx.Batch{}
 	s.settings(batch)
 	var openings, changes []*write
@@ -138,6 +140,13 @@ func (s *Store) statements(ws []*write) *pgx.Batch {
 			changes = append(changes, w)
 		}
 	}
+	defer func() {
+		for _, q := range batch.QueuedQueries {
+			if read := q.Fn; read != nil {
+				q.Fn = func(br pgx.BatchResults) error { *reading = true; return read(br) }
+			}
+		}
+	}()
 	// Openings first: a transaction that waits for a key of another one then
 	// holds no row that the other could want.
 	if len(openings) > 0 {

@@ -7,5 +7,8 @@ WHERE o.sweep_at <= (SELECT clock_timestamp())
   AND o.window_ends_at <= (SELECT clock_timestamp()) AND o.watch_until IS NULL AND o.expired_key = 'reject'
   AND NOT EXISTS (
     SELECT FROM tombstones t WHERE t.tenant_id = o.tenant_id AND t.key_hash = sha256(convert_to(o.idempotency_key, 'UTF8')))
+  -- One at a time: two that lay the same ones in another order would wait for each
+  -- other.
+  AND (SELECT pg_try_advisory_xact_lock(hashtext('onceward bury')))
 ORDER BY o.sweep_at LIMIT @limit
 ON CONFLICT DO NOTHING
