@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -202,11 +203,11 @@ func legal(from ledger.State, event ledger.Event) error {
 
 // queueChanges adds the guarded move of operations that exist.
 func queueChanges(batch *pgx.Batch, ws []*write) {
-	byID := make(map[string]*write, len(ws))
+	byID := make(map[pgtype.UUID]*write, len(ws))
 	reviews := false
 	for _, w := range ws {
 		c := w.change
-		byID[c.Operation.ID] = w
+		byID[uuidOf(c.Operation.ID)] = w
 		reviews = reviews || c.Review != nil || c.Operation.State == ledger.NeedsReview
 	}
 	move := changeSQL
@@ -217,14 +218,54 @@ func queueChanges(batch *pgx.Batch, ws []*write) {
 		addDecisions(args, ws)
 	}
 	move.queue(batch, args, func(rows pgx.Rows) error {
-		ops, err := pgx.CollectRows(rows, scanOperation)
-		for _, op := range ops {
-			if w := byID[op.ID]; w != nil {
-				w.op, w.done = op, true
+		var f facts
+		_, err := pgx.ForEachRow(rows, f.fields(), func() error {
+			if w, ok := byID[f.id]; ok {
+				w.op, w.done = moved(w.change, f), true
 			}
-		}
+			return nil
+		})
 		return err
 	})
+}
+
+// facts are what change.sql returns of an operation that it moved.
+type facts struct {
+	id                                pgtype.UUID
+	at                                time.Time
+	revision                          int64
+	reference, incident               string
+	lease, resolves                   int
+	nextAttempt, windowEnds, watching *time.Time
+}
+
+// fields are where the columns go, in their order.
+func (f *facts) fields() []any {
+	return []any{&f.id, &f.at, &f.revision, &f.reference, &f.incident, &f.lease, &f.resolves, &f.nextAttempt, &f.windowEnds, &f.watching}
+}
+
+// moved is an operation as change.sql leaves it.
+func moved(c *ledger.Change, f facts) ledger.Operation {
+	op := c.Operation
+	op.Review, op.Attempts = nil, nil
+	op.State, op.LastEvent = moveTo(c), c.Event
+	op.Effect, op.Reason, op.InDoubt = c.Effect, ledger.StorableText(c.Reason), inDoubt(c)
+	op.Receipt, op.Failure = nil, storedFailure(c)
+	if receipt := receiptOf(c); receipt != nil {
+		op.Receipt = []byte(*receipt)
+	}
+	if c.BumpEpoch {
+		op.Epoch, op.RequestHash, op.KeyHorizon = op.Epoch+1, nil, time.Time{}
+	}
+	op.UpdatedAt, op.Revision = f.at.UTC(), f.revision
+	if c.Event == ledger.Doubt {
+		op.DoubtedAt = op.UpdatedAt
+	}
+	op.ProviderReference, op.Incident, op.Lease = f.reference, f.incident, f.lease
+	op.Resolves, op.NegativeReads = f.resolves, 0
+	op.LeaseExpiresAt, op.NextAttemptAt = time.Time{}, orZero(f.nextAttempt)
+	op.WindowEndsAt, op.WatchUntil = orZero(f.windowEnds), orZero(f.watching)
+	return op
 }
 
 // changeArgs are the arguments of change.sql: arrays with an element for each
@@ -244,8 +285,7 @@ func changeArgs(ws []*write) pgx.NamedArgs {
 		"tos":            column(ws, func(w *write) string { return string(moveTo(w.change)) }),
 		"effects":        column(ws, func(w *write) string { return string(w.change.Effect) }),
 		"reasons":        column(ws, func(w *write) string { return ledger.StorableText(w.change.Reason) }),
-		// An unknown outcome is doubt, whatever the caller says.
-		"in_doubt":       column(ws, func(w *write) bool { return w.change.InDoubt || moveTo(w.change) == ledger.Unknown }),
+		"in_doubt":       column(ws, func(w *write) bool { return inDoubt(w.change) }),
 		"references":     column(ws, func(w *write) string { return ledger.StorableText(w.change.ProviderReference) }),
 		"receipts":       column(ws, func(w *write) *string { return receiptOf(w.change) }),
 		"failures":       column(ws, func(w *write) *string { return failureOf(w.change) }),
@@ -285,6 +325,10 @@ func moveTo(c *ledger.Change) ledger.State {
 	return to
 }
 
+// inDoubt is whether an operation is in doubt after a change: an unknown outcome
+// is doubt, whatever the caller says.
+func inDoubt(c *ledger.Change) bool { return c.InDoubt || moveTo(c) == ledger.Unknown }
+
 // heldLease is the lease that a change is made under; negative: none.
 func heldLease(c *ledger.Change) int32 {
 	if !c.Leased {
@@ -310,4 +354,15 @@ func failureOf(c *ledger.Change) *string {
 	encoded, _ := json.Marshal(failure) // texts and flags: it cannot fail
 	text := string(encoded)
 	return &text
+}
+
+// storedFailure is the failure of a change as it comes back from the ledger.
+func storedFailure(c *ledger.Change) *ledger.Failure {
+	text := failureOf(c)
+	if text == nil {
+		return nil
+	}
+	var failure ledger.Failure
+	_ = json.Unmarshal([]byte(*text), &failure) // it was encoded from one
+	return &failure
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -43,6 +44,11 @@ func TestApplyMakesEachLegalMove(t *testing.T) {
 		_, err := store.Arguments(t.Context(), op)
 		if dropped := err != nil; dropped != (moved.State.Final() || m.From == ledger.Failed) {
 			t.Errorf("%v: arguments: %v", m, err)
+		}
+		// Apply makes up what it returns from what it was given and a few facts: it
+		// must be what is stored.
+		if stored, err := store.GetByKey(t.Context(), acme, op.Key); err != nil || !reflect.DeepEqual(moved, stored) {
+			t.Errorf("%v: Apply returned\n%+v\nthe ledger has\n%+v, %v", m, moved, stored, err)
 		}
 		now := ledgertest.Get(t, store, moved)
 		if asked := m.To == ledger.NeedsReview; asked != now.Review.Open() {

@@ -44,9 +44,13 @@ WITH t AS MATERIALIZED (
       -- absence that did not know of it.
       AND (n.to_status NOT IN ('pending', 'failed')
         OR o.in_doubt = n.knew_doubt AND coalesce(o.provider_reference, '') = n.knew_reference)
-    RETURNING o.*, n.from_status, n.actor, n.detail, n.outcome
+    RETURNING o.tenant_id, o.id, o.idempotency_key, o.status, o.last_event, o.attempt, o.epoch, o.args_hash, o.revision, o.updated_at,
+        o.provider_reference, o.incident, o.lease, o.resolves, o.next_attempt_at, o.window_ends_at, o.watch_until,
+        n.from_status, n.actor, n.detail, n.outcome
 ), /* reviews */ audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome)
     SELECT tenant_id, id, revision, last_event, from_status, status, attempt, epoch, args_hash, actor, detail, nullif(outcome, '') FROM moved
 )
-SELECT /* operation columns */ FROM moved o
+-- What the caller cannot know.
+SELECT id, updated_at, revision, coalesce(provider_reference, ''), coalesce(incident, ''), lease, resolves, next_attempt_at, window_ends_at, watch_until
+FROM moved
