@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/pgtest"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/ledgertest"
+	"github.com/onceward/onceward/ledger/postgres"
 	"github.com/onceward/onceward/migrations"
 )
 
@@ -49,6 +51,9 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 				WHERE '`+string(state)+`' <> 'running';
 			INSERT INTO reviews SELECT 'acme', gen_random_uuid(), '`+filled[state]+`', 'inconclusive', 'asked', sha256('a'), now(), now()
 				WHERE '`+string(state)+`' = 'needs_review'`)
+	}
+	if err := db.Open(t).CheckInstallation(t.Context(), [32]byte{}); !errors.Is(err, postgres.ErrOldSchema) {
+		t.Errorf("serving on the first schema: %v", err)
 	}
 	if version, err := migrations.Up(t.Context(), db.OwnerURL); err != nil || version < 2 {
 		t.Fatalf("version %d, %v", version, err)
