@@ -19,6 +19,7 @@ import (
 // reconciler.
 func TestUpgradeFromTheFirstSchema(t *testing.T) {
 	t.Parallel()
+	ledgertest.NewDatabase(t) // makes the server's login, which an empty database does not
 	db := ledgertest.At(t, pgtest.NewDatabase(t, pgtest.Template{}))
 	first, err := os.ReadFile("../../migrations/000001_ledger.up.sql")
 	if err != nil {
