@@ -87,7 +87,7 @@ func TestGrants(t *testing.T) {
 		"onceward_serve audit_events: INSERT SELECT",
 		"onceward_serve installation: INSERT SELECT",
 		"onceward_serve leases: DELETE INSERT SELECT UPDATE",
-		"onceward_serve operations: DELETE INSERT SELECT UPDATE",
+		"onceward_serve operations: DELETE INSERT SELECT",
 		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",
 		"onceward_serve tenants: SELECT",
 		"onceward_serve tombstones: INSERT SELECT",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,22 +43,11 @@ func TestMoveAllowedIsTheStateMachine(t *testing.T) {
 	}
 }
 
-// unchecked drops the constraints on single rows, so that what refuses a change
-// is the guard alone: it looks after they have.
-func unchecked(t *testing.T, db ledgertest.Database) {
-	t.Helper()
-	db.Exec(t, `DO $$ DECLARE name text; BEGIN
-		FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'operations'::regclass AND contype = 'c' LOOP
-			EXECUTE format('ALTER TABLE operations DROP CONSTRAINT %I', name);
-		END LOOP; END $$`)
-}
-
 // Every illegal move is tried on a row in every state, by those who serve and
 // by the owner of the tables.
 func TestIllegalMovesAreRefusedWhoeverTries(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
-	unchecked(t, db)
 	writers := map[string]*pgx.Conn{"serving role": db.Serve(t), "owner": db.Owner(t)}
 	for _, state := range ledger.States() {
 		op := ledgertest.InState(t, store, acme, state)
@@ -80,7 +70,6 @@ func TestIllegalMovesAreRefusedWhoeverTries(t *testing.T) {
 func TestIllegalBirthsAreRefused(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
-	unchecked(t, db)
 	conn := db.Serve(t)
 	op := ledgertest.InState(t, store, acme, ledger.Running)
 	const insert = `INSERT INTO operations SELECT (r).* FROM (
@@ -98,7 +87,12 @@ func TestIllegalBirthsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	births = append(births, `{"revision":2}`, `{"epoch":1}`, `{"attempt":2}`, `{"attempt":0}`,
+	for _, column := range []string{"arguments_sealed", "lease_expires_at", "claim_id", "provider_key", "request_hash"} {
+		births = append(births, fmt.Sprintf(`{%q:null}`, column))
+	}
+	births = append(births, `{"effect":"none"}`, `{"args_hash":"\\x00"}`, `{"request_hash":"\\x00"}`, `{"retention":"0"}`,
+		`{"key_source":"other"}`, `{"expired_key":"other"}`, `{"result_json":{}}`, `{"window_ends_at":"2030-01-01"}`,
+		`{"revision":2}`, `{"epoch":1}`, `{"attempt":2}`, `{"attempt":0}`,
 		`{"last_event":"record","status":"pending","attempt":1}`)
 	for _, birth := range births {
 		_, err := conn.Exec(t.Context(), insert, op.Tenant, op.ID, birth)
@@ -113,7 +107,6 @@ func TestIllegalBirthsAreRefused(t *testing.T) {
 func TestProtectedColumns(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
-	unchecked(t, db)
 	writers := map[string]*pgx.Conn{"serving role": db.Serve(t), "owner": db.Owner(t)}
 	inDoubt := ledgertest.Moved(t, store, ledgertest.Leased(t, store, inState(t, store, ledger.Unknown)), ledger.Replay)
 	if !inDoubt.InDoubt || inDoubt.State != ledger.Running {
@@ -122,11 +115,23 @@ func TestProtectedColumns(t *testing.T) {
 	const failing = `status = 'failed', last_event = 'refuse', effect = 'not_applied', error_json = '{}', in_doubt = false, window_ends_at = now(), arguments_sealed = NULL`
 	const pending = `status = 'pending', last_event = 'defer', effect = 'not_applied', in_doubt = false`
 	const correcting = `status = 'pending', last_event = 'correct', error_json = NULL, window_ends_at = NULL, arguments_sealed = '\x01'`
+	const confirming = `status = 'succeeded', last_event = 'confirm', effect = 'applied', result_json = '{}', window_ends_at = now(), arguments_sealed = NULL`
 	for _, c := range []struct {
 		what string
 		op   ledger.Operation
 		set  string
 	}{
+		{"receipt of another key", inState(t, store, ledger.Running), confirming + `, idempotency_key = 'other'`},
+		{"receipt of another id", inState(t, store, ledger.Running), confirming + `, id = gen_random_uuid()`},
+		{"receipt of another tenant", inState(t, store, ledger.Running), confirming + `, tenant_id = 'other'`},
+		{"receipt of another attempt", inState(t, store, ledger.Running), confirming + `, attempt = 2`},
+		{"receipt of other arguments", inState(t, store, ledger.Running), confirming + `, args_hash = sha256('other')`},
+		{"receipt of another request", inState(t, store, ledger.Running), confirming + `, request_hash = sha256('other')`},
+		{"receipt in doubt", inState(t, store, ledger.Running), confirming + `, in_doubt = true`},
+		{"receipt without an effect", inState(t, store, ledger.Running), strings.Replace(confirming, `'applied'`, `'unknown'`, 1)},
+		{"receipt that is none", inState(t, store, ledger.Running), `status = 'succeeded', last_event = 'confirm', effect = 'applied', window_ends_at = now(), arguments_sealed = NULL`},
+		{"receipt without an end", inState(t, store, ledger.Running), `status = 'succeeded', last_event = 'confirm', effect = 'applied', result_json = '{}', arguments_sealed = NULL`},
+		{"receipt with arguments", inState(t, store, ledger.Running), `status = 'succeeded', last_event = 'confirm', effect = 'applied', result_json = '{}', window_ends_at = now()`},
 		{"identity: tenant", inState(t, store, ledger.Running), `tenant_id = 'other'`},
 		{"identity: id", inState(t, store, ledger.Running), `id = gen_random_uuid()`},
 		{"identity: key", inState(t, store, ledger.Succeeded), `idempotency_key = 'other'`},
@@ -164,7 +169,12 @@ func TestProtectedColumns(t *testing.T) {
 	} {
 		unchanged(t, db, c.op, c.what, func() {
 			for who, conn := range writers {
-				wantRefused(t, c.what+", "+who, update(t, conn, c.op, c.set+`, revision = revision + 1`))
+				err := update(t, conn, c.op, c.set+`, revision = revision + 1`)
+				var pg *pgconn.PgError
+				if who == "serving role" && errors.As(err, &pg) && pg.Code == "42501" {
+					continue // a column that it may not even touch
+				}
+				wantRefused(t, c.what+", "+who, err)
 			}
 		})
 	}
@@ -181,10 +191,7 @@ func TestUnknownIsAlwaysInDoubt(t *testing.T) {
 	store, db := ledgertest.NewStore(t)
 	op := inState(t, store, ledger.Running)
 	err := update(t, db.Serve(t), op, `status = 'unknown', last_event = 'doubt', in_doubt = false, revision = revision + 1`)
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || pg.ConstraintName != "operations_doubt" {
-		t.Errorf("an unknown operation without doubt: %v, want a violation of operations_doubt", err)
-	}
+	wantRefused(t, "an unknown operation without doubt", err)
 	moved, err := store.Apply(t.Context(), ledger.Change{Operation: op, Event: ledger.Doubt, Effect: ledger.EffectUnknown})
 	if err != nil || !moved.InDoubt {
 		t.Errorf("a doubt whose author forgot the flag: in doubt %v, %v", moved.InDoubt, err)

@@ -70,6 +70,22 @@ var (
 	leasesDueSQL string
 	//go:embed sql/prepare_audit.sql
 	prepareAuditSQL string
+	//go:embed sql/audit_partition.sql
+	auditPartitionSQL string
+	//go:embed sql/audit_partitions.sql
+	auditPartitionsSQL string
+	//go:embed sql/audit_needed.sql
+	auditNeededSQL string
+	//go:embed sql/audit_blockers.sql
+	auditBlockersSQL string
+	//go:embed sql/audit_lines.sql
+	auditLinesText string
+	//go:embed sql/audit_count.sql
+	auditCountText string
+	//go:embed sql/audit_hold.sql
+	auditHoldText string
+	//go:embed sql/audit_drop.sql
+	auditDropText string
 	//go:embed sql/batch_settings.sql
 	batchSettingsSQL string
 	//go:embed sql/retire.sql
