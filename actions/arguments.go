@@ -151,7 +151,10 @@ func (a Arguments) Hash() [sha256.Size]byte { return sha256.Sum256(a.text()) }
 // IdentityHash returns the SHA-256 of the canonical form without the named
 // top-level arguments. Two requests under one key must agree in it.
 func (a Arguments) IdentityHash(advisory []string) [sha256.Size]byte {
-	return a.Identity(advisory).Hash()
+	if !slices.ContainsFunc(advisory, a.has) {
+		return a.Hash()
+	}
+	return sha256.Sum256(appendMembers(make([]byte, 0, len(a.canonical)), a.value, advisory))
 }
 
 // String returns the hash, and nothing of the content.

@@ -15,9 +15,16 @@ import (
 // section 3.2): no white space, shortest strings, members sorted by the UTF-16
 // code units of their names. Numbers are canonical already.
 func appendObject(dst []byte, object map[string]any) []byte {
+	return appendMembers(dst, object, nil)
+}
+
+// appendMembers is appendObject without the named members.
+func appendMembers(dst []byte, object map[string]any, without []string) []byte {
 	names := make([]string, 0, len(object))
 	for name := range object {
-		names = append(names, name)
+		if !slices.Contains(without, name) {
+			names = append(names, name)
+		}
 	}
 	slices.SortFunc(names, compareUTF16)
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -112,6 +113,14 @@ func ComposeKey(spec Spec, in KeyInput) (Key, error) {
 		appendPart(&text, distinctPart, in.DistinctFrom)
 	}
 	return Key{Text: finish(text.String(), spec.HashKey), Source: source}, nil
+}
+
+// KeyNeedsArguments reports whether the key of an action comes from its
+// arguments: there is no caller's key, and the recipe names some.
+func (s Spec) KeyNeedsArguments(in KeyInput) bool {
+	return in.CallerKey == "" && slices.ContainsFunc(s.Key, func(part KeyPart) bool {
+		return strings.HasPrefix(part.From, fromArguments)
+	})
 }
 
 func runStepRecipe() []KeyPart {

@@ -131,8 +131,12 @@ func (p *parser) checkDepth() error {
 	if p.dec.StackDepth() <= MaxDepth {
 		return nil
 	}
-	// The path would be as long as the nesting; it helps nobody.
-	return &fault{Violation{Reason: ReasonTooDeep, Message: fmt.Sprintf("must not nest more than %d levels", MaxDepth)}}
+	return &fault{tooDeep()}
+}
+
+// tooDeep names no path: it would be as long as the nesting, and helps nobody.
+func tooDeep() Violation {
+	return Violation{Reason: ReasonTooDeep, Message: fmt.Sprintf("must not nest more than %d levels", MaxDepth)}
 }
 
 func (p *parser) number(raw string) (any, error) {

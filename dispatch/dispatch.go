@@ -261,7 +261,7 @@ func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.C
 // run makes a claimed attempt and settles it.
 func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
 	outcome := d.execute(p, op, claimed)
-	d.log(op).Info("attempt made", "outcome", outcome.Kind.String(), "evidence", outcome.Failure.Evidence)
+	d.logAttempt(op, outcome)
 	return d.settle(op, p.action.Spec, outcome)
 }
 
@@ -285,6 +285,14 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 	ctx, cancel := context.WithTimeout(context.Background(), p.action.Spec.Timeout)
 	defer cancel()
 	return p.action.Adapter.Execute(ctx, p.call)
+}
+
+// logAttempt writes the one line that each attempt has in the log.
+func (d *Dispatcher) logAttempt(op ledger.Operation, outcome actions.Outcome) {
+	d.Log.LogAttrs(context.Background(), slog.LevelInfo, "attempt made",
+		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
+		slog.String("run", op.Run.RunID), slog.String("step", op.Run.StepID), slog.Int("attempt", op.Attempt),
+		slog.String("outcome", outcome.Kind.String()), slog.String("evidence", outcome.Failure.Evidence))
 }
 
 func (d *Dispatcher) log(op ledger.Operation) *slog.Logger {

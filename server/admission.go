@@ -30,10 +30,25 @@ type admission struct {
 	corrects *ledger.Operation
 }
 
-// admit checks a request in the order of the contract: action type, arguments,
-// references to other operations, key, policy. It writes nothing. Its errors are
-// refusals, or the ledger's.
+// same reports whether an operation is the one that is asked for: a key stands
+// for one action type and one set of arguments (L5).
+func (a *admission) same(op ledger.Operation) bool {
+	return op.ActionType == a.action.Spec.Type && op.ArgsHash == a.hash
+}
+
+// admit checks a request in the order of the contract: action type, policy,
+// arguments, references to other operations, key. It writes nothing. Its errors
+// are refusals, or the ledger's.
 func (s *Server) admit(ctx context.Context, p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
+	a, err := s.screen(p, req)
+	if err != nil {
+		return nil, err
+	}
+	return a, s.admitArguments(ctx, a, req)
+}
+
+// screen begins an admission with what needs no arguments.
+func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
 	if err := checkTexts(req); err != nil {
 		return nil, err
 	}
@@ -51,21 +66,30 @@ func (s *Server) admit(ctx context.Context, p policy.Principal, req *oncewardv1.
 		r.metadata = map[string]string{"rule": decision.Rule}
 		return nil, r
 	}
+	return &admission{principal: p, action: action, decision: decision}, nil
+}
+
+// admitArguments completes an admission with the arguments and the key.
+func (s *Server) admitArguments(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) error {
 	args, err := parseArguments(req)
 	if err == nil {
-		err = action.Validate(args)
+		err = a.action.Validate(args)
 	}
 	if err != nil {
-		return nil, argumentsRefusal(err)
+		return argumentsRefusal(err)
 	}
-	a := &admission{
-		principal: p, action: action, args: args, decision: decision,
-		hash: args.IdentityHash(action.Spec.AdvisoryArgs),
+	a.args, a.hash = args, args.IdentityHash(a.action.Spec.AdvisoryArgs)
+	return s.resolveReferences(ctx, a, req)
+}
+
+// keyInput is what a key comes from: the arguments are there once they were
+// admitted.
+func keyInput(a *admission, req *oncewardv1.RequestActionRequest) actions.KeyInput {
+	return actions.KeyInput{
+		Tenant: a.principal.Tenant, CallerKey: req.GetIdempotencyKey(),
+		Run: req.GetRun().GetRunId(), Step: req.GetRun().GetStepId(),
+		DistinctFrom: req.GetDistinctFromOperationId(), Arguments: a.args,
 	}
-	if err := s.resolveReferences(ctx, a, req); err != nil {
-		return nil, err
-	}
-	return a, nil
 }
 
 // resolveReferences reads the operations that a request names and finds its
@@ -99,11 +123,7 @@ func (s *Server) resolveReferences(ctx context.Context, a *admission, req *oncew
 		a.key.Source = source
 		return nil
 	}
-	key, err := actions.ComposeKey(a.action.Spec, actions.KeyInput{
-		Tenant: a.principal.Tenant, CallerKey: callerKey,
-		Run: req.GetRun().GetRunId(), Step: req.GetRun().GetStepId(),
-		DistinctFrom: req.GetDistinctFromOperationId(), Arguments: a.args,
-	})
+	key, err := actions.ComposeKey(a.action.Spec, keyInput(a, req))
 	if err != nil {
 		return keyRefusal(err)
 	}
@@ -143,46 +163,66 @@ func parseArguments(req *oncewardv1.RequestActionRequest) (actions.Arguments, er
 	}
 }
 
-// structArguments reads a Struct, refusing numbers whose digits were lost
-// before they arrived.
+// structArguments reads a Struct.
 func structArguments(s *structpb.Struct) (actions.Arguments, error) {
-	if path, ok := inexact(structpb.NewStructValue(s), "", 0); !ok {
-		return actions.Arguments{}, &actions.ArgumentsError{Violations: []actions.Violation{{
-			Field: path, Reason: actions.ReasonNumberInexact,
-			Message: "a Struct carries numbers as doubles, exact to 2^53 only: send arguments_json",
-		}}}
-	}
-	data, err := s.MarshalJSON()
-	if err != nil {
+	value, ok := structObject(s, 1)
+	if !ok {
 		return actions.Arguments{}, &actions.ArgumentsError{Violations: []actions.Violation{{
 			Reason: actions.ReasonSyntax, Message: "the Struct cannot be read as JSON",
 		}}}
 	}
-	return actions.ParseArguments(data)
+	return actions.StructuredArguments(value)
 }
 
-// inexact returns the path of the first number that a Struct cannot carry.
-func inexact(v *structpb.Value, path string, depth int) (string, bool) {
+// structObject turns a Struct into Go values, or returns false where a value in
+// it has no kind. What is nested too deep stays empty; it is refused for that.
+func structObject(s *structpb.Struct, depth int) (map[string]any, bool) {
+	object := make(map[string]any, len(s.GetFields()))
 	if depth > actions.MaxDepth {
-		return "", true // refused as too deep when it is parsed
+		return object, true
 	}
+	for name, field := range s.GetFields() {
+		v, ok := structValue(field, depth)
+		if !ok {
+			return nil, false
+		}
+		object[name] = v
+	}
+	return object, true
+}
+
+func structValue(v *structpb.Value, depth int) (any, bool) {
 	switch kind := v.GetKind().(type) {
+	case *structpb.Value_NullValue:
+		return nil, true
+	case *structpb.Value_BoolValue:
+		return kind.BoolValue, true
 	case *structpb.Value_NumberValue:
-		return path, actions.CheckStructNumber(kind.NumberValue)
+		return kind.NumberValue, true
+	case *structpb.Value_StringValue:
+		return kind.StringValue, true
 	case *structpb.Value_StructValue:
-		for name, field := range kind.StructValue.GetFields() {
-			if at, ok := inexact(field, strings.TrimPrefix(path+"."+name, "."), depth+1); !ok {
-				return at, false
-			}
-		}
+		return structObject(kind.StructValue, depth+1)
 	case *structpb.Value_ListValue:
-		for i, item := range kind.ListValue.GetValues() {
-			if at, ok := inexact(item, fmt.Sprintf("%s[%d]", path, i), depth+1); !ok {
-				return at, false
-			}
-		}
+		return structList(kind.ListValue, depth+1)
+	default:
+		return nil, false
 	}
-	return "", true
+}
+
+func structList(l *structpb.ListValue, depth int) ([]any, bool) {
+	list := make([]any, 0, len(l.GetValues()))
+	if depth > actions.MaxDepth {
+		return list, true
+	}
+	for _, item := range l.GetValues() {
+		v, ok := structValue(item, depth)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, v)
+	}
+	return list, true
 }
 
 // argumentsRefusal puts the paths of arguments below the field that holds them.
@@ -243,16 +283,17 @@ const (
 // checkTexts refuses context that is too long or does not print.
 func checkTexts(req *oncewardv1.RequestActionRequest) error {
 	var bad []actions.Violation
-	for field, text := range map[string]string{
-		"run.run_id": req.GetRun().GetRunId(), "run.step_id": req.GetRun().GetStepId(),
-		"run.tool_call_id": req.GetRun().GetToolCallId(), "run.tool_version": req.GetRun().GetToolVersion(),
-		"run.agent": req.GetRun().GetAgent(), "intent_id": req.GetIntentId(),
+	run := req.GetRun()
+	for _, name := range [...]struct{ field, text string }{
+		{"run.run_id", run.GetRunId()}, {"run.step_id", run.GetStepId()},
+		{"run.tool_call_id", run.GetToolCallId()}, {"run.tool_version", run.GetToolVersion()},
+		{"run.agent", run.GetAgent()}, {"intent_id", req.GetIntentId()},
 	} {
-		if v, ok := checkName(field, text); !ok {
+		if v, ok := checkName(name.field, name.text); !ok {
 			bad = append(bad, v)
 		}
 	}
-	if req.GetRun().GetAttempt() < 0 {
+	if run.GetAttempt() < 0 {
 		bad = append(bad, actions.Violation{Field: "run.attempt", Reason: actions.ReasonRange, Message: "cannot be negative"})
 	}
 	if wait := req.GetWait(); wait != nil {

@@ -63,8 +63,7 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 }
 
 func bearer(ctx context.Context) (string, bool) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	values := md.Get("authorization")
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(values) != 1 {
 		return "", false
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -30,18 +31,22 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 	if err := want(p, policy.Agent); err != nil {
 		return nil, err
 	}
-	a, err := s.admit(ctx, p, req)
+	a, err := s.screen(p, req)
 	if err != nil {
 		return nil, err
 	}
-	op, disposition, err := s.claim(ctx, a, req)
+	if op, answer := s.repeated(a, req); answer != nil {
+		s.logAnswer(ctx, req, op, answer.GetDisposition())
+		return answer, nil
+	}
+	if err := s.admitArguments(ctx, a, req); err != nil {
+		return nil, err
+	}
+	found, err := s.find(ctx, a, req)
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
-	op = s.waiters.await(waiting, op)
+	op, disposition := s.await(ctx, found, req), found.disposition
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
 		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	}
@@ -51,15 +56,105 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 			op = full
 		}
 	}
-	s.Log.Info("request answered", "tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType,
-		"run", req.GetRun().GetRunId(), "step", req.GetRun().GetStepId(), "caller_attempt", req.GetRun().GetAttempt(),
-		"retry_cause", req.GetRetryCause().String(), "disposition", disposition.String(), "state", op.State)
-	return &oncewardv1.RequestActionResponse{
+	answer := &oncewardv1.RequestActionResponse{
 		Operation:   toOperation(op),
 		Replayed:    disposition == oncewardv1.Disposition_DISPOSITION_REPLAYED,
 		Disposition: disposition,
 		NextStep:    nextStep(op, time.Now()),
-	}, nil
+	}
+	if form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson); ok && found.remembered != nil {
+		s.replays.checked(found.remembered, form.ArgumentsJson, answer)
+	}
+	s.logAnswer(ctx, req, &op, disposition)
+	return answer, nil
+}
+
+// logAnswer writes the one line that each answered request has in the log.
+func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionRequest, op *ledger.Operation, disposition oncewardv1.Disposition) {
+	if !s.Log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	run := req.GetRun()
+	s.Log.LogAttrs(ctx, slog.LevelInfo, "request answered",
+		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
+		slog.String("run", run.GetRunId()), slog.String("step", run.GetStepId()), slog.Int64("caller_attempt", int64(run.GetAttempt())),
+		slog.String("retry_cause", req.GetRetryCause().String()), slog.String("disposition", disposition.String()), slog.String("state", string(op.State)))
+}
+
+// found is the operation that a request is about.
+type found struct {
+	op          ledger.Operation
+	disposition oncewardv1.Disposition
+	// remembered is where memory has it, if it comes from there.
+	remembered *ledger.Operation
+	// begin makes the attempt, where this request claimed it.
+	begin func()
+}
+
+// repeated finds the answer to a request whose arguments are byte for byte those
+// of one that was answered from memory before: they are known to be valid and to
+// be the operation's. It returns nil for any other. Only what looks at no
+// argument has been asked about the request so far.
+func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (*ledger.Operation, *oncewardv1.RequestActionResponse) {
+	form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson)
+	if !ok || req.GetCorrectsOperationId() != "" || req.GetDistinctFromOperationId() != "" {
+		return nil, nil
+	}
+	in := keyInput(a, req)
+	if a.action.Spec.KeyNeedsArguments(in) {
+		return nil, nil
+	}
+	key, err := actions.ComposeKey(a.action.Spec, in)
+	if err != nil {
+		return nil, nil // it is said, with what else is wrong, in its turn
+	}
+	op, answer := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
+	if answer == nil || op.ActionType != a.action.Spec.Type {
+		return nil, nil
+	}
+	return op, answer
+}
+
+// find returns the operation that a request is about: from memory or, for what
+// says that it is sent again, from the ledger, if its key is known there, else
+// by claiming it.
+func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (found, error) {
+	if a.corrects != nil {
+		return s.claim(ctx, a, req) // the ledger decides about corrections
+	}
+	if op := s.replays.get(a.principal.Tenant, a.key.Text); op != nil {
+		if !a.same(*op) {
+			return found{}, &ledger.KeyReusedError{Existing: *op}
+		}
+		return found{op: *op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
+	}
+	if req.GetRun().GetAttempt() <= 1 && req.GetRetryCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
+		return s.claim(ctx, a, req)
+	}
+	// Most likely it is there, and nothing has to be rendered and sealed for a
+	// claim. What this look-up cannot answer the claim decides.
+	op, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
+		return found{}, err
+	case err != nil, !a.same(op), op.State.Final() && !s.replays.answersFor(op):
+		return s.claim(ctx, a, req)
+	}
+	s.replays.observe(op)
+	return found{op: op, disposition: duplicate(op)}, nil
+}
+
+// await holds a request until its operation is settled or its wait is over.
+func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActionRequest) ledger.Operation {
+	if settled(f.op) {
+		return f.op
+	}
+	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	op := s.waiters.await(waiting, f.op, f.begin)
+	s.replays.observe(op) // the news may be of another replica's work
+	return op
 }
 
 // waitOf is how long to hold a request: as asked, but with time left to answer
@@ -75,30 +170,30 @@ func waitOf(ctx context.Context, req *oncewardv1.RequestActionRequest) time.Dura
 	return max(wait, 0)
 }
 
-// claim opens the operation in the ledger, and dispatches it when this request
-// is the one that made it. Neither ends when the caller leaves.
-func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (ledger.Operation, oncewardv1.Disposition, error) {
+// claim opens the operation in the ledger. Where this request is the one that
+// made it, its attempt waits to begin. Neither ends when the caller leaves.
+func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (found, error) {
 	release, err := s.Dispatcher.Reserve()
 	if err != nil {
 		// No place for a new attempt; a duplicate needs none.
 		op, none := s.existing(ctx, a)
 		if errors.Is(none, ledger.ErrNotFound) || errors.Is(none, ledger.ErrKeyExpired) {
-			return ledger.Operation{}, 0, err // a claim would have to decide
+			return found{}, err // a claim would have to decide
 		}
-		return op, duplicate(op), none
+		return found{op: op, disposition: duplicate(op)}, none
 	}
-	dispatched := false
+	claimedHere := false
 	defer func() {
-		if !dispatched {
+		if !claimedHere {
 			release()
 		}
 	}()
 	opening, prepared, err := s.opening(a, req)
 	if err != nil {
-		return ledger.Operation{}, 0, err
+		return found{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return ledger.Operation{}, 0, err // left before anything was recorded
+		return found{}, err // left before anything was recorded
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
@@ -107,15 +202,16 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	switch {
 	case err != nil:
 		op, err = s.correct(detached, a, opening, err)
-		return op, oncewardv1.Disposition_DISPOSITION_EXECUTED, err
+		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED}, err
 	case created && op.State == ledger.Running:
-		dispatched = true
-		s.Dispatcher.Go(prepared, op, claimed, release)
-		return op, oncewardv1.Disposition_DISPOSITION_EXECUTED, nil
+		claimedHere = true
+		begin := func() { s.Dispatcher.Go(prepared, op, claimed, release) }
+		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED, begin: begin}, nil
 	case created:
-		return op, oncewardv1.Disposition_DISPOSITION_ACCEPTED, nil
+		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
 	default:
-		return op, duplicate(op), nil
+		s.replays.observe(op)
+		return found{op: op, disposition: duplicate(op)}, nil
 	}
 }
 
@@ -149,7 +245,7 @@ func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, 
 			return ledger.Operation{}, ledger.ErrKeyExpired
 		}
 		return ledger.Operation{}, ledger.ErrNotFound
-	case op.ActionType != a.action.Spec.Type || op.ArgsHash != a.hash:
+	case !a.same(op):
 		return ledger.Operation{}, &ledger.KeyReusedError{Existing: op}
 	default:
 		return op, nil

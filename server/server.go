@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,6 +12,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
@@ -49,7 +51,7 @@ type Sealer interface {
 	Seal(plain []byte, tenant, operationID string) ([]byte, error)
 }
 
-// Options configure a Server. All but Credentials are required.
+// Options configure a Server. All before Credentials are required.
 type Options struct {
 	Ledger        Ledger
 	Dispatcher    Dispatcher
@@ -59,6 +61,11 @@ type Options struct {
 	Log           *slog.Logger
 	// Credentials are the transport's; nil is plain text, for loopback only.
 	Credentials credentials.TransportCredentials
+	// StatsHandlers are told of every call: traces and metrics.
+	StatsHandlers []stats.Handler
+	// ReplayBytes bounds the memory of succeeded operations, from which
+	// duplicates are answered without the ledger; zero is 32 MiB, less is none.
+	ReplayBytes int
 }
 
 // Server is Onceward's gRPC service. It is safe for concurrent use.
@@ -68,6 +75,7 @@ type Server struct {
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
 	waiters  *waiters
+	replays  *replays
 	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -77,17 +85,27 @@ type Server struct {
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
-		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), health: health.NewServer(),
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
 		draining: draining, drain: drain,
 	}
 }
 
-// Changed tells the callers that wait for an operation of its new state. It
-// does not block.
-func (s *Server) Changed(op ledger.Operation) { s.waiters.publish(op) }
+// Changed tells the callers that wait for an operation of its new state, and
+// remembers it for duplicates. It does not block.
+func (s *Server) Changed(op ledger.Operation) {
+	// In this order: who was told asks again at once.
+	s.replays.observe(op)
+	s.waiters.publish(op)
+}
 
-// Run wakes callers that wait for operations of other replicas, until ctx ends.
-func (s *Server) Run(ctx context.Context) { s.waiters.run(ctx) }
+// Run wakes callers that wait for operations of other replicas, and forgets
+// replays that have ended, until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { s.waiters.run(ctx) })
+	work.Go(func() { s.replays.run(ctx) })
+	work.Wait()
+}
 
 // Drain tells health checks that this server is going away, and answers the
 // calls that wait: their operations go on.
@@ -103,6 +121,12 @@ const (
 	maxHeaderBytes       = 16 << 10
 	maxConcurrentStreams = 1000
 	connectionTimeout    = 20 * time.Second
+	// streamWorkers are goroutines that serve one call after the other; a call
+	// that finds none free gets its own. A new goroutine begins with a small
+	// stack, and growing it took 10 % of the processor time of replays (4 of 44
+	// µs each); these keep theirs. Larger and shared buffers were tried too, and
+	// made no difference to calls of this size.
+	streamWorkers = 256
 )
 
 // GRPC makes the gRPC server with all services, health and reflection.
@@ -114,9 +138,13 @@ func (s *Server) GRPC() *grpc.Server {
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ConnectionTimeout(connectionTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}
+	for _, handler := range s.StatsHandlers {
+		options = append(options, grpc.StatsHandler(handler))
 	}
 	if s.Credentials != nil {
 		options = append(options, grpc.Creds(s.Credentials))

@@ -42,7 +42,11 @@ func unreadableMark() []byte {
 // checkReadable refuses a message that lenientCodec has marked.
 func checkReadable(v any) error {
 	m, ok := v.(proto.Message)
-	if !ok || !bytes.Equal(m.ProtoReflect().GetUnknown(), unreadableMark()) {
+	if !ok {
+		return nil
+	}
+	unknown := m.ProtoReflect().GetUnknown()
+	if len(unknown) == 0 || !bytes.Equal(unknown, unreadableMark()) {
 		return nil
 	}
 	return refuse(codes.InvalidArgument, reasonInvalidRequest,

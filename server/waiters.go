@@ -31,8 +31,8 @@ type waiters struct {
 // waiter is one caller's wait for news of one operation.
 type waiter struct {
 	tenant, key string
-	known       int64                 // revision
-	news        chan ledger.Operation // holds the newest only
+	known       int64                  // revision
+	news        chan *ledger.Operation // holds the newest only
 }
 
 func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
@@ -42,7 +42,7 @@ func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation,
 // subscribe registers a wait for news after op. The caller must call the
 // returned function.
 func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
-	wt := &waiter{tenant: op.Tenant, key: op.Key, known: op.Revision, news: make(chan ledger.Operation, 1)}
+	wt := &waiter{tenant: op.Tenant, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[op.ID] == nil {
@@ -76,7 +76,7 @@ func (w *waiters) publish(op ledger.Operation) {
 		case <-wt.news: // an older one that was not read
 		default:
 		}
-		wt.news <- op
+		wt.news <- &op
 	}
 }
 
@@ -136,16 +136,20 @@ func (w *waiters) waited() []ledger.Waited {
 }
 
 // await returns the operation when it is settled, or as it is when ctx ends.
-func (w *waiters) await(ctx context.Context, op ledger.Operation) ledger.Operation {
+// What begin sets going, if it is given, cannot end unnoticed.
+func (w *waiters) await(ctx context.Context, op ledger.Operation, begin func()) ledger.Operation {
 	if settled(op) {
 		return op
 	}
 	wt, done := w.subscribe(op)
 	defer done()
+	if begin != nil {
+		begin()
+	}
 	for {
 		select {
-		case op = <-wt.news:
-			if settled(op) {
+		case news := <-wt.news:
+			if op = *news; settled(op) {
 				return op
 			}
 		case <-ctx.Done():

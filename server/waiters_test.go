@@ -19,7 +19,7 @@ func TestPublishWakesWaiters(t *testing.T) {
 		w := newWaiters(nil, slog.New(slog.DiscardHandler))
 		got := make(chan ledger.Operation)
 		for range 3 {
-			go func() { got <- w.await(t.Context(), operation(ledger.Running, 1)) }()
+			go func() { got <- w.await(t.Context(), operation(ledger.Running, 1), nil) }()
 		}
 		synctest.Wait()
 		w.publish(ledger.Operation{Tenant: "globex", ID: "op", State: ledger.Succeeded, Revision: 9}) // another tenant's
@@ -48,7 +48,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 		w := newWaiters(nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if op := w.await(ctx, operation(ledger.Running, 1)); op.State != ledger.Running {
+		if op := w.await(ctx, operation(ledger.Running, 1), nil); op.State != ledger.Running {
 			t.Errorf("got %+v", op)
 		}
 	})
@@ -72,7 +72,7 @@ func TestPollIsShared(t *testing.T) {
 		w := newWaiters(poll, slog.New(slog.DiscardHandler))
 		got := make(chan ledger.Operation)
 		for revision := range int64(10) {
-			go func() { got <- w.await(t.Context(), operation(ledger.Running, revision%3+1)) }()
+			go func() { got <- w.await(t.Context(), operation(ledger.Running, revision%3+1), nil) }()
 		}
 		synctest.Wait()
 		ctx, stop := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/run"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/stats"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
@@ -41,6 +42,9 @@ type Config struct {
 	// on a loopback address only, unless Credentials are given.
 	Listener    net.Listener
 	Credentials credentials.TransportCredentials
+
+	// StatsHandlers observe every call of the API: traces and metrics.
+	StatsHandlers []stats.Handler
 
 	// Reconcile runs the reconciler, with ReconcileInterval between its rounds
 	// (zero: its default).
@@ -107,9 +111,14 @@ func New(ctx context.Context, c Config) (*App, error) {
 		store.Close()
 		return nil, err
 	}
+	replayBytes := 0 // the server's default
+	if c.Listener == nil {
+		replayBytes = -1 // nobody asks here
+	}
 	a.server = server.New(server.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
-		Authenticator: apiKeys{store}, Log: c.Log, Credentials: c.Credentials,
+		Authenticator: newAPIKeys(store), Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
+		ReplayBytes: replayBytes,
 	})
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval,

@@ -56,7 +56,7 @@ func sqlState(err error) string {
 type tenantsCmd struct {
 	Create  tenantCreateCmd  `cmd:"" help:"Create a tenant."`
 	Enable  tenantEnableCmd  `cmd:"" help:"Switch a tenant on."`
-	Disable tenantDisableCmd `cmd:"" help:"Switch a tenant off: its credentials are refused at once."`
+	Disable tenantDisableCmd `cmd:"" help:"Switch a tenant off: its credentials are refused within a second."`
 }
 
 func (*tenantsCmd) Help() string { return (*tenantCreateCmd)(nil).Help() }
@@ -127,7 +127,7 @@ func (c *tenantDisableCmd) Run(ctx context.Context, s streams) error {
 type keysCmd struct {
 	Create keyCreateCmd `cmd:"" help:"Create an API key; it is shown once."`
 	List   keyListCmd   `cmd:"" help:"List a tenant's API keys."`
-	Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key at once."`
+	Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key; it stops within a second."`
 }
 
 func (*keysCmd) Help() string { return (*keyCreateCmd)(nil).Help() }

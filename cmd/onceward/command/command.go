@@ -130,11 +130,18 @@ func askedFor(err error) string {
 	return "onceward"
 }
 
-// newLog makes the logger of a running service.
-func newLog(w io.Writer, level slog.Level, asJSON bool) *slog.Logger {
+// newLog makes the logger of a service that a person looks at.
+func newLog(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(logForm(level, false)(w))
+}
+
+// logForm is how lines are written.
+func logForm(level slog.Level, asJSON bool) func(io.Writer) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
-	if asJSON {
-		return slog.New(slog.NewJSONHandler(w, options))
+	return func(w io.Writer) slog.Handler {
+		if asJSON {
+			return slog.NewJSONHandler(w, options)
+		}
+		return slog.NewTextHandler(w, options)
 	}
-	return slog.New(slog.NewTextHandler(w, options))
 }

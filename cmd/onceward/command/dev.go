@@ -43,7 +43,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if c.Verbose {
 		level = slog.LevelInfo
 	}
-	log := newLog(s.err, level, false)
+	log := newLog(s.err, level)
 	dir, err := dataDir(c.DataDir)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 			return err
 		}
 	} else {
-		pg, err := privatepg.Start(ctx, privatepg.Options{Dir: filepath.Join(dir, "postgres"), Log: newLog(s.err, slog.LevelInfo, false)})
+		pg, err := privatepg.Start(ctx, privatepg.Options{Dir: filepath.Join(dir, "postgres"), Log: newLog(s.err, slog.LevelInfo)})
 		if errors.Is(err, privatepg.ErrInUse) {
 			return fmt.Errorf("%w (--data-dir names another)", err)
 		}

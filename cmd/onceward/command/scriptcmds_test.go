@@ -28,6 +28,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"capture":    capture,
 		"errline":    errline,
 		"eventually": eventually,
+		"fails":      fails,
 		"gone":       gone,
 		"isjson":     isJSON,
 		"post":       post,
@@ -104,17 +105,25 @@ func checkErrorLine(fatalf func(format string, a ...any), stdout, stderr string,
 	}
 }
 
-// eventually REGEXP PROGRAM ARG... runs the program until its standard output
-// matches.
+// eventually REGEXP PROGRAM ARG... runs the program until it succeeds and its
+// standard output matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventually REGEXP PROGRAM ARG...")
 	}
 	pattern := mustCompile(ts, args[0])
 	poll(ts, func() bool {
-		ts.Check(ts.Exec(args[1], args[2:]...))
-		return pattern.MatchString(ts.ReadFile("stdout"))
+		return ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout"))
 	}, func() string { return "no output matches " + args[0] })
+}
+
+// fails PROGRAM ARG... runs the program until it fails.
+func fails(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 1 {
+		ts.Fatalf("usage: fails PROGRAM ARG...")
+	}
+	poll(ts, func() bool { return ts.Exec(args[0], args[1:]...) != nil },
+		func() string { return args[0] + " goes on succeeding" })
 }
 
 // gone PID waits until a process has ended.

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
+	"github.com/onceward/onceward/internal/logs"
 	"github.com/onceward/onceward/internal/secrets"
 )
 
@@ -74,7 +75,8 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	if err != nil {
 		return err
 	}
-	log := newLog(s.err, c.LogLevel, c.LogFormat == "json")
+	log, flush := logs.New(s.err, logForm(c.LogLevel, c.LogFormat == "json"))
+	defer flush()
 	config := app.Config{
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: registry, Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
