@@ -79,21 +79,21 @@ func (s *Store) flush(ws []*write) {
 		w.done, w.err = false, unavailable(err)
 	}
 	switch {
-	case answered(err) && len(ws) > 1:
+	case refused(err) && len(ws) > 1:
 		for _, w := range ws {
 			w.err = nil
 		}
 		s.flush(ws[:len(ws)/2])
 		s.flush(ws[len(ws)/2:])
-	case !answered(err) && !errors.Is(err, ledger.ErrUnsafeCommit):
+	case !refused(err) && !errors.Is(err, ledger.ErrUnsafeCommit):
 		s.findOpened(ws)
 	}
 }
 
-// answered reports whether the server has refused something about a statement:
+// refused reports whether the server has refused something about a statement:
 // the transaction is rolled back, and without what was refused it may go
 // through. Rows that were in each other's way are such, too.
-func answered(err error) bool {
+func refused(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return !away(pg.Code) || pg.Code == "40P01" || pg.Code == "40001"
@@ -214,7 +214,11 @@ func (s *Store) findOpened(ws []*write) {
 	if !s.visibleIsSafe(ctx) {
 		return
 	}
-	found, err := s.holders(ctx, column(openings, func(w *write) rowKey { return rowKey{w.tenant, w.key} }))
+	keys := make([]rowKey, len(openings))
+	for i, w := range openings {
+		keys[i] = rowKey{w.tenant, w.key}
+	}
+	found, err := s.holders(ctx, keys)
 	if err != nil {
 		return
 	}
@@ -223,16 +227,6 @@ func (s *Store) findOpened(ws []*write) {
 			w.op, w.done, w.err = h.op, true, nil
 		}
 	}
-}
-
-// column is a parameter of a batch's statement: an array with an element for
-// each write.
-func column[T any](ws []*write, of func(*write) T) []T {
-	values := make([]T, len(ws))
-	for i, w := range ws {
-		values[i] = of(w)
-	}
-	return values
 }
 
 // uuidOf is NULL where a text is none: the database refuses it where one is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/ledgertest"
+	"github.com/onceward/onceward/ledger/postgres"
 )
 
 // The schema distributes by tenant: what is unique is unique in a tenant, and
@@ -121,6 +122,23 @@ func TestReadingRoleSeesNoArgumentsAndWritesNothing(t *testing.T) {
 		refused := errors.As(err, &pg) && pg.Code == "42501"
 		if refused == allowed || (allowed && err != nil) {
 			t.Errorf("%s: %v, want allowed %v", sql, err, allowed)
+		}
+	}
+}
+
+// What a batch sends is what the schema takes, column by column.
+func TestRowTypesAreTheSchemas(t *testing.T) {
+	t.Parallel()
+	conn := ledgertest.NewDatabase(t).Owner(t)
+	for name, want := range postgres.RowTypes() {
+		rows, err := conn.Query(t.Context(), `SELECT a.attname || ' ' || t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+			WHERE a.attrelid = $1::text::regclass ORDER BY attnum`, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is\n%v, %v\nwant\n%v", name, got, err, want)
 		}
 	}
 }

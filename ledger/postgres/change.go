@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,13 +210,10 @@ func queueChanges(batch *pgx.Batch, ws []*write) {
 		reviews = reviews || c.Review != nil || c.Operation.State == ledger.NeedsReview
 	}
 	move := changeSQL
-	args := changeArgs(ws)
 	if reviews {
 		move = changeReviewsSQL
-		addReviews(args, ws, func(w *write) (string, *ledger.ReviewOpening) { return w.change.Operation.ID, w.change.Review })
-		addDecisions(args, ws)
 	}
-	move.queue(batch, args, func(rows pgx.Rows) error {
+	move.queue(batch, pgx.NamedArgs{"changes": changeRow.rows(ws)}, func(rows pgx.Rows) error {
 		var f facts
 		_, err := pgx.ForEachRow(rows, f.fields(), func() error {
 			if w, ok := byID[f.id]; ok {
@@ -268,55 +264,20 @@ func moved(c *ledger.Change, f facts) ledger.Operation {
 	return op
 }
 
-// changeArgs are the arguments of change.sql: arrays with an element for each
-// move.
-func changeArgs(ws []*write) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"tenants":        column(ws, func(w *write) string { return w.tenant }),
-		"keys":           column(ws, func(w *write) string { return w.key }),
-		"ids":            column(ws, func(w *write) pgtype.UUID { return uuidOf(w.change.Operation.ID) }),
-		"froms":          column(ws, func(w *write) string { return string(w.change.Operation.State) }),
-		"attempts":       column(ws, func(w *write) int32 { return int32(w.change.Operation.Attempt) }),
-		"epochs":         column(ws, func(w *write) int32 { return int32(w.change.Operation.Epoch) }),
-		"leases":         column(ws, func(w *write) int32 { return heldLease(w.change) }),
-		"knew_doubt":     column(ws, func(w *write) bool { return w.change.Operation.InDoubt }),
-		"knew_reference": column(ws, func(w *write) string { return w.change.Operation.ProviderReference }),
-		"events":         column(ws, func(w *write) string { return string(w.change.Event) }),
-		"tos":            column(ws, func(w *write) string { return string(moveTo(w.change)) }),
-		"effects":        column(ws, func(w *write) string { return string(w.change.Effect) }),
-		"reasons":        column(ws, func(w *write) string { return ledger.StorableText(w.change.Reason) }),
-		"in_doubt":       column(ws, func(w *write) bool { return inDoubt(w.change) }),
-		"references":     column(ws, func(w *write) string { return ledger.StorableText(w.change.ProviderReference) }),
-		"receipts":       column(ws, func(w *write) *string { return receiptOf(w.change) }),
-		"failures":       column(ws, func(w *write) *string { return failureOf(w.change) }),
-		"bumps":          column(ws, func(w *write) int32 { return oneIf(w.change.BumpEpoch) }),
-		"reset_resolves": column(ws, func(w *write) bool { return w.change.ResetResolves }),
-		"delay_us":       column(ws, func(w *write) int64 { return micros(w.change.Delay) }),
-		"watch_us":       column(ws, func(w *write) int64 { return micros(w.change.Watch) }),
-		"actors":         column(ws, func(w *write) string { return w.change.Actor }),
-		"details":        column(ws, func(w *write) string { return ledger.StorableText(w.change.Detail) }),
-		"outcomes":       column(ws, func(w *write) string { return ledger.StorableText(w.change.AttemptOutcome) }),
+// asked is the question that a change asks, or an empty one.
+func asked(c *ledger.Change) ledger.ReviewOpening {
+	if c.Review == nil {
+		return ledger.ReviewOpening{}
 	}
+	return *c.Review
 }
 
-// addDecisions adds the answers to reviews, with an element for each.
-func addDecisions(args pgx.NamedArgs, ws []*write) {
-	var named, reviews, answered []pgtype.UUID
-	var tenants, decisions, by, notes []string
-	for _, w := range ws {
-		d := w.change.Decision
-		if d == nil {
-			continue
-		}
-		operation := uuidOf(w.change.Operation.ID)
-		if d.ReviewID != "" {
-			named, reviews = append(named, operation), append(reviews, uuidOf(d.ReviewID))
-		}
-		tenants, answered, decisions = append(tenants, w.tenant), append(answered, operation), append(decisions, string(d.Decision))
-		by, notes = append(by, cmp.Or(d.By, w.change.Actor)), append(notes, ledger.StorableText(d.Note))
+// answered is the answer that a change gives, or an empty one.
+func answered(c *ledger.Change) ledger.ReviewClosing {
+	if c.Decision == nil {
+		return ledger.ReviewClosing{}
 	}
-	args["decided_operations"], args["decided"] = named, reviews
-	args["answered_tenants"], args["answered_operations"], args["decisions"], args["decided_by"], args["notes"] = tenants, answered, decisions, by, notes
+	return *c.Decision
 }
 
 // moveTo is where a change leads. That it leads somewhere was checked before.

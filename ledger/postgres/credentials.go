@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,24 +94,18 @@ func (s *Store) RevokeCredential(ctx context.Context, tenant, keyID string) erro
 // ErrOtherSecret: this ledger was used with another secret of provider keys.
 var ErrOtherSecret = errors.New("ledger: this installation's provider key secret is another one; with this one the same operations would get other keys, and so second effects")
 
-// ErrOldSchema: the database was not migrated to what this program needs.
-var ErrOldSchema = errors.New("ledger: the schema is older than this program: run onceward migrate, then start again")
-
 // CheckInstallation remembers the fingerprint of the provider key secret at
-// first use, and fails with ErrOtherSecret when it is another one later, with
-// ErrOldSchema when the schema is older than this program.
+// first use, and fails with ErrOtherSecret when it is another one later.
 func (s *Store) CheckInstallation(ctx context.Context, fingerprint [32]byte) error {
 	args := pgx.NamedArgs{"fingerprint": fingerprint[:]}
 	if _, err := s.pool.Exec(ctx, rememberInstallationSQL, args); err != nil {
-		return fmt.Errorf("is the schema migrated? %w", unavailable(err))
+		return unavailable(err)
 	}
-	var same, migrated bool
-	err := s.pool.QueryRow(ctx, checkInstallationSQL, args).Scan(&same, &migrated)
+	var same bool
+	err := s.pool.QueryRow(ctx, checkInstallationSQL, args).Scan(&same)
 	switch {
 	case err != nil:
 		return unavailable(err)
-	case !migrated:
-		return ErrOldSchema
 	case !same:
 		return ErrOtherSecret
 	}

@@ -51,3 +51,15 @@ func (s *Store) Waiting() int {
 	defer s.writes.mu.Unlock()
 	return len(s.writes.waiting)
 }
+
+// RowTypes returns the columns of the row types, by name, as the program has
+// them.
+func RowTypes() map[string][]string {
+	types := map[string][]string{}
+	for _, t := range rowTypes() {
+		for _, c := range t.columns {
+			types[t.name] = append(types[t.name], c.name+" "+c.kind)
+		}
+	}
+	return types
+}

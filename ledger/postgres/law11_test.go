@@ -33,7 +33,7 @@ func TestLaw11_ServingRoleCannotEditTheAuditRecord(t *testing.T) {
 			`CREATE RULE quiet AS ON INSERT TO audit_events DO INSTEAD NOTHING`,
 			`CREATE TRIGGER quiet BEFORE INSERT ON audit_events FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`,
 			`ALTER TABLE operations DISABLE TRIGGER operations_guard`,
-			`DROP TRIGGER operations_guard_update ON operations`,
+			`DROP TRIGGER operations_guard ON operations`,
 			`CREATE OR REPLACE FUNCTION operation_move_allowed(from_status text, event text, to_status text) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
 			`DROP FUNCTION operations_guard() CASCADE`,
 			`TRUNCATE operations`,

@@ -131,54 +131,21 @@ func opened(o *ledger.Opening, at time.Time) ledger.Operation {
 	return op
 }
 
-// openingArgs are the arguments of open.sql: arrays with an element for each
-// operation.
+// openingArgs are the arguments of open.sql.
 func openingArgs(ws []*write) pgx.NamedArgs {
-	args := pgx.NamedArgs{
-		"lease_id":          newUUID(),
-		"tenants":           column(ws, func(w *write) string { return w.tenant }),
-		"ids":               column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Operation.ID) }),
-		"keys":              column(ws, func(w *write) string { return w.key }),
-		"key_sources":       column(ws, func(w *write) string { return w.opening.Operation.KeySource }),
-		"action_types":      column(ws, func(w *write) string { return w.opening.Operation.ActionType }),
-		"adapter_versions":  column(ws, func(w *write) string { return w.opening.Operation.AdapterVersion }),
-		"contract_versions": column(ws, func(w *write) string { return w.opening.Operation.ContractVersion }),
-		"args_hashes":       column(ws, func(w *write) []byte { return w.opening.Operation.ArgsHash[:] }),
-		"request_hashes":    column(ws, func(w *write) []byte { return hashOrNull(w.opening.Operation.RequestHash) }),
-		"sealed":            column(ws, func(w *write) []byte { return w.opening.Sealed }),
-		"statuses":          column(ws, func(w *write) string { to, _ := ledger.Next(ledger.New, w.opening.Event); return string(to) }),
-		"events":            column(ws, func(w *write) string { return string(w.opening.Event) }),
-		"claim_ids":         column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Start.ClaimID) }),
-		"provider_keys":     column(ws, func(w *write) string { return w.opening.Start.ProviderKey }),
-		"actors":            column(ws, func(w *write) string { return w.opening.Operation.RequestedBy }),
-		"runs":              column(ws, func(w *write) string { return runJSON(w.opening.Operation.Run) }),
-		"run_ids":           column(ws, func(w *write) string { return w.opening.Operation.Run.RunID }),
-		"intent_ids":        column(ws, func(w *write) string { return w.opening.Operation.IntentID }),
-		"distinct_from":     column(ws, func(w *write) pgtype.UUID { return uuidOf(w.opening.Operation.DistinctFrom) }),
-		"lease_us":          column(ws, func(w *write) int64 { return micros(w.opening.Start.Lease) }),
-		"horizon_us":        column(ws, func(w *write) int64 { return micros(w.opening.Start.Horizon) }),
-		"window_us":         column(ws, func(w *write) int64 { return micros(w.opening.Window) }),
-		"key_hashes":        column(ws, func(w *write) []byte { hash := sha256.Sum256([]byte(w.key)); return hash[:] }),
-		"expired_keys":      column(ws, func(w *write) string { return expiredKey(w.opening) }),
-	}
-	addReviews(args, ws, func(w *write) (string, *ledger.ReviewOpening) { return w.opening.Operation.ID, w.opening.Review })
-	return args
-}
-
-// addReviews adds the reviews that writes open, with an element for each.
-func addReviews(args pgx.NamedArgs, ws []*write, of func(*write) (operation string, r *ledger.ReviewOpening)) {
-	var ids, operations []pgtype.UUID
-	var reasons, details []string
-	var expires []int64
+	var asking []*write
 	for _, w := range ws {
-		if operation, r := of(w); r != nil {
-			ids, operations = append(ids, uuidOf(r.ID)), append(operations, uuidOf(operation))
-			reasons, details = append(reasons, string(r.Reason)), append(details, ledger.StorableText(r.Detail))
-			expires = append(expires, micros(r.ExpiresIn))
+		if w.opening.Review != nil {
+			asking = append(asking, w)
 		}
 	}
-	args["review_ids"], args["review_operations"] = ids, operations
-	args["review_reasons"], args["review_details"], args["review_expires_us"] = reasons, details, expires
+	return pgx.NamedArgs{"lease_id": newUUID(), "openings": openingRow.rows(ws), "reviews": reviewRow.rows(asking)}
+}
+
+// keyHash names a key in the tombstones.
+func keyHash(key string) []byte {
+	hash := sha256.Sum256([]byte(key))
+	return hash[:]
 }
 
 func expiredKey(o *ledger.Opening) string {

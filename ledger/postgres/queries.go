@@ -86,6 +86,8 @@ var (
 	auditHoldText string
 	//go:embed sql/audit_drop.sql
 	auditDropText string
+	//go:embed sql/row_types.sql
+	rowTypesSQL string
 	//go:embed sql/batch_settings.sql
 	batchSettingsSQL string
 	//go:embed sql/retire.sql
@@ -138,9 +140,12 @@ var (
 	changeSQL        = prepare(moveOnlyText)
 	changeReviewsSQL = prepare(moveAndReviewText)
 
-	moveOnlyText      = withColumns(strings.NewReplacer("/* reviews guard */", "", "/* reviews */", "").Replace(changeText))
-	moveAndReviewText = withColumns(strings.NewReplacer("/* reviews guard */", changeReviewsGuardText, "/* reviews */", changeReviewsText).Replace(changeText))
+	moveOnlyText      = withColumns(strings.NewReplacer("/* reviews guard */", "", "/* reviews returned */", "", "/* reviews */", "").Replace(changeText))
+	moveAndReviewText = withColumns(strings.NewReplacer("/* reviews guard */", changeReviewsGuardText, "/* reviews returned */", changeReviewsReturned, "/* reviews */", changeReviewsText).Replace(changeText))
 )
+
+// changeReviewsReturned is what the statements about reviews need of a change.
+const changeReviewsReturned = ", n.review_id, n.review_reason, n.review_detail, n.review_expires_us, n.decision, n.decided_by, n.note"
 
 // withColumns puts the one list of operation columns where the statement asks
 // for it, so that every statement returns what scanOperation reads.

@@ -70,6 +70,16 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = max(config.MaxConns, minReads)
 	}
+	types, err := checkDatabase(ctx, config.ConnConfig)
+	if err != nil {
+		return nil, err
+	}
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		for i, t := range rowTypes() {
+			t.register(conn, types[i].OID, types[i].ArrayOID)
+		}
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -87,10 +97,6 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	s.writes = &lane[*write]{fly: s.fly, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
 	s.alterations = &lane[*write]{fly: s.fly, batch: maxBatch, flights: 1, crowd: 1, limit: maxWaiting}
 	s.reads = &lane[*read]{fly: s.flyReads, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
-	if err := s.checkDurability(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
 	return s, nil
 }
 
@@ -104,22 +110,48 @@ func markUnreplicated(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	}
 }
 
-// checkDurability refuses a database that acknowledges before it has written:
-// L2 would not hold.
-func (s *Store) checkDurability(ctx context.Context) error {
+// rowTypeOIDs are how this database calls a row type and arrays of it.
+type rowTypeOIDs struct{ OID, ArrayOID uint32 }
+
+// ErrOldSchema: the database was not migrated to what this program needs.
+var ErrOldSchema = errors.New("ledger: the schema is missing or older than this program: run onceward migrate, then start again")
+
+// checkDatabase refuses a database that acknowledges before it has written,
+// for L2 would not hold, and one with another schema. It returns what this one
+// calls the row types.
+func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowTypeOIDs, err error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	var commit string
 	var recovery bool
-	row := s.pool.QueryRow(ctx, durabilitySQL)
-	if err := row.Scan(&commit, &recovery); err != nil {
-		return fmt.Errorf("ledger: connect: %w", err)
+	if err := conn.QueryRow(ctx, durabilitySQL).Scan(&commit, &recovery); err != nil {
+		return nil, fmt.Errorf("ledger: connect: %w", err)
 	}
 	if recovery {
-		return errors.New("ledger: this is a read-only standby; claims are decided on the primary: point the database url there (target_session_attrs=read-write)")
+		return nil, errors.New("ledger: this is a read-only standby; claims are decided on the primary: point the database url there (target_session_attrs=read-write)")
 	}
 	if commit == "off" {
-		return errors.New("ledger: synchronous_commit is off: an acknowledged claim could be lost; set it to on for this role or database")
+		return nil, errors.New("ledger: synchronous_commit is off: an acknowledged claim could be lost; set it to on for this role or database")
 	}
-	return nil
+	var names []string
+	for _, t := range rowTypes() {
+		names = append(names, t.name)
+	}
+	rows, err := conn.Query(ctx, rowTypesSQL, pgx.NamedArgs{"names": names})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: connect: %w", err)
+	}
+	types, err = pgx.CollectRows(rows, pgx.RowToStructByPos[rowTypeOIDs])
+	if err != nil {
+		return nil, fmt.Errorf("ledger: connect: %w", err)
+	}
+	if len(types) != len(names) {
+		return nil, ErrOldSchema
+	}
+	return types, nil
 }
 
 // Close ends all connections, after the statements under way.

@@ -53,7 +53,7 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 			INSERT INTO reviews SELECT 'acme', gen_random_uuid(), '`+filled[state]+`', 'inconclusive', 'asked', sha256('a'), now(), now()
 				WHERE '`+string(state)+`' = 'needs_review'`)
 	}
-	if err := db.Open(t).CheckInstallation(t.Context(), [32]byte{}); !errors.Is(err, postgres.ErrOldSchema) {
+	if _, err := postgres.Open(t.Context(), db.ServeURL); !errors.Is(err, postgres.ErrOldSchema) {
 		t.Errorf("serving on the first schema: %v", err)
 	}
 	if version, err := migrations.Up(t.Context(), db.OwnerURL); err != nil || version < 2 {

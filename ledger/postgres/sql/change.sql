@@ -24,15 +24,7 @@ WITH t AS MATERIALIZED (
         arguments_sealed = CASE WHEN n.to_status IN ('succeeded', 'failed') AND n.watch_us = 0 AND o.watch_until IS NULL
             THEN NULL ELSE o.arguments_sealed END,
         revision = o.revision + 1, updated_at = t.now
-    FROM unnest(
-        @tenants::text[], @keys::text[], @ids::uuid[], @froms::text[], @attempts::int[], @epochs::int[], @leases::int[],
-        @knew_doubt::bool[], @knew_reference::text[], @events::text[], @tos::text[], @effects::text[], @reasons::text[], @in_doubt::bool[],
-        @references::text[], @receipts::text[], @failures::text[], @bumps::int[], @reset_resolves::bool[], @delay_us::bigint[], @watch_us::bigint[],
-        @actors::text[], @details::text[], @outcomes::text[])
-      AS n (tenant_id, idempotency_key, id, from_status, attempt, epoch, lease,
-        knew_doubt, knew_reference, event, to_status, effect, reason, in_doubt,
-        reference, receipt, failure, bump, reset_resolves, delay_us, watch_us,
-        actor, detail, outcome), t
+    FROM unnest(@changes::change_row[]) AS n, t
     WHERE o.tenant_id = n.tenant_id AND o.idempotency_key = n.idempotency_key AND o.id = n.id
       AND o.status = n.from_status AND o.attempt = n.attempt AND o.epoch = n.epoch
       -- Negative: the caller holds no lease.
@@ -46,7 +38,7 @@ WITH t AS MATERIALIZED (
         OR o.in_doubt = n.knew_doubt AND coalesce(o.provider_reference, '') = n.knew_reference)
     RETURNING o.tenant_id, o.id, o.idempotency_key, o.status, o.last_event, o.attempt, o.epoch, o.args_hash, o.revision, o.updated_at,
         o.provider_reference, o.incident, o.lease, o.resolves, o.next_attempt_at, o.window_ends_at, o.watch_until,
-        n.from_status, n.actor, n.detail, n.outcome
+        n.from_status, n.actor, n.detail, n.outcome /* reviews returned */
 ), /* reviews */ audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome)
     SELECT tenant_id, id, revision, last_event, from_status, status, attempt, epoch, args_hash, actor, detail, nullif(outcome, '') FROM moved

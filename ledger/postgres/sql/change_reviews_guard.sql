@@ -1,8 +1,8 @@
--- A review lapses by its own time, not by that of one before it.
+-- A review lapses by its own time, not by that of one before it. (OFFSET 0: one
+      -- by one, not all open reviews in a hash table.)
       AND (n.event <> 'expire' OR n.from_status <> 'needs_review' OR EXISTS (
-        SELECT FROM reviews r WHERE r.tenant_id = n.tenant_id AND r.operation_id = n.id AND r.decision IS NULL AND r.expires_at <= t.now
-        OFFSET 0)) -- one by one: not all open reviews in a hash table
-      AND NOT EXISTS (
-        SELECT FROM unnest(@decided_operations::uuid[], @decided::uuid[]) AS d (operation_id, id)
-        WHERE d.operation_id = n.id AND NOT EXISTS (
-            SELECT FROM reviews r WHERE r.tenant_id = n.tenant_id AND r.id = d.id AND r.operation_id = n.id AND r.decision IS NULL OFFSET 0))
+        SELECT FROM reviews r
+        WHERE r.tenant_id = n.tenant_id AND r.operation_id = n.id AND r.decision IS NULL AND r.expires_at <= t.now OFFSET 0))
+      AND (n.decided_review IS NULL OR EXISTS (
+        SELECT FROM reviews r
+        WHERE r.tenant_id = n.tenant_id AND r.id = n.decided_review AND r.operation_id = n.id AND r.decision IS NULL OFFSET 0))

@@ -1,1 +1,1 @@
-SELECT provider_key_fingerprint = @fingerprint, to_regclass('leases') IS NOT NULL FROM installation WHERE tenant_id = '*'
+SELECT provider_key_fingerprint = @fingerprint FROM installation WHERE tenant_id = '*'

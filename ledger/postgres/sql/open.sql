@@ -12,11 +12,11 @@ WITH t AS MATERIALIZED (
         first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at)
     SELECT
         n.tenant_id, n.id, n.idempotency_key, n.key_source, n.action_type, n.adapter_version, n.contract_version,
-        n.args_hash, n.request_hash, n.sealed, n.status, n.event,
+        n.args_hash, n.request_hash, n.arguments_sealed, n.status, n.event,
         CASE WHEN n.status = 'running' THEN 'unknown' ELSE 'none' END,
         CASE WHEN n.status = 'running' THEN 1 ELSE 0 END,
         n.claim_id, nullif(n.provider_key, ''),
-        n.actor, n.run::json, nullif(n.run_id, ''), nullif(n.intent_id, ''), n.distinct_from, t.now, t.now,
+        n.requested_by, n.run_json::json, nullif(n.run_id, ''), nullif(n.intent_id, ''), n.distinct_from, t.now, t.now,
         CASE WHEN n.status = 'running' THEN t.now END,
         CASE WHEN n.status = 'running' THEN t.now END,
         CASE WHEN n.status = 'running' AND n.horizon_us > 0 THEN t.now + n.horizon_us * interval '1 microsecond' END,
@@ -24,15 +24,7 @@ WITH t AS MATERIALIZED (
         CASE WHEN n.status = 'pending' THEN t.now END,
         n.window_us * interval '1 microsecond', n.expired_key,
         date_bin('15 minutes', t.now + n.window_us * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes'
-    FROM unnest(
-        @tenants::text[], @ids::uuid[], @keys::text[], @key_sources::text[], @action_types::text[], @adapter_versions::text[],
-        @contract_versions::text[], @args_hashes::bytea[], @request_hashes::bytea[], @sealed::bytea[], @statuses::text[], @events::text[],
-        @claim_ids::uuid[], @provider_keys::text[], @actors::text[], @runs::text[], @run_ids::text[], @intent_ids::text[],
-        @distinct_from::uuid[], @lease_us::bigint[], @horizon_us::bigint[], @window_us::bigint[], @expired_keys::text[], @key_hashes::bytea[])
-      AS n (tenant_id, id, idempotency_key, key_source, action_type, adapter_version,
-        contract_version, args_hash, request_hash, sealed, status, event,
-        claim_id, provider_key, actor, run, run_id, intent_id,
-        distinct_from, lease_us, horizon_us, window_us, expired_key, key_hash), t
+    FROM unnest(@openings::opening_row[]) AS n, t
     WHERE NOT EXISTS (
         SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = n.key_hash)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
@@ -45,8 +37,7 @@ WITH t AS MATERIALIZED (
     INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at)
     SELECT o.tenant_id, r.id, o.id, o.idempotency_key, r.reason, r.detail, o.args_hash,
         CASE WHEN r.expires_us > 0 THEN clock_timestamp() + r.expires_us * interval '1 microsecond' END
-    FROM unnest(@review_ids::uuid[], @review_operations::uuid[], @review_reasons::text[], @review_details::text[], @review_expires_us::bigint[])
-      AS r (id, operation_id, reason, detail, expires_us)
+    FROM unnest(@reviews::review_row[]) AS r
     JOIN opened o ON o.id = r.operation_id AND o.status = 'needs_review'
 ), audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
