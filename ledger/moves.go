@@ -60,51 +60,52 @@ type Move struct {
 	To    State
 }
 
+// moves is the whole state machine. It is not changed.
+var moves = [...]Move{
+	{New, Record, Pending},
+	{New, Claim, Running},
+	{New, Escalate, NeedsReview},
+
+	{Pending, Claim, Running},
+	{Pending, Escalate, NeedsReview},
+	{Pending, Reject, Failed},
+	{Pending, Cancel, Failed},
+	{Pending, Expire, Failed},
+
+	{Running, Confirm, Succeeded},
+	{Running, Refuse, Failed},
+	{Running, Defer, Pending},
+	{Running, Doubt, Unknown},
+
+	{Unknown, Confirm, Succeeded},
+	{Unknown, Refuse, Failed},
+	{Unknown, Defer, Pending},
+	{Unknown, Replay, Running},
+	{Unknown, Escalate, NeedsReview},
+
+	{Failed, Correct, Pending},
+	{Failed, Contradict, NeedsReview},
+
+	{NeedsReview, Confirm, Succeeded},
+	{NeedsReview, Refuse, Failed},
+	{NeedsReview, Approve, Pending},
+	{NeedsReview, Release, Pending},
+	{NeedsReview, Reject, Failed},
+	{NeedsReview, Cancel, Failed},
+	{NeedsReview, Expire, Failed},
+}
+
 // Moves returns the whole state machine: every legal move, sorted by state and
 // event. What is not in it is illegal.
-func Moves() []Move {
-	return []Move{
-		{New, Record, Pending},
-		{New, Claim, Running},
-		{New, Escalate, NeedsReview},
-
-		{Pending, Claim, Running},
-		{Pending, Escalate, NeedsReview},
-		{Pending, Reject, Failed},
-		{Pending, Cancel, Failed},
-		{Pending, Expire, Failed},
-
-		{Running, Confirm, Succeeded},
-		{Running, Refuse, Failed},
-		{Running, Defer, Pending},
-		{Running, Doubt, Unknown},
-
-		{Unknown, Confirm, Succeeded},
-		{Unknown, Refuse, Failed},
-		{Unknown, Defer, Pending},
-		{Unknown, Replay, Running},
-		{Unknown, Escalate, NeedsReview},
-
-		{Failed, Correct, Pending},
-		{Failed, Contradict, NeedsReview},
-
-		{NeedsReview, Confirm, Succeeded},
-		{NeedsReview, Refuse, Failed},
-		{NeedsReview, Approve, Pending},
-		{NeedsReview, Release, Pending},
-		{NeedsReview, Reject, Failed},
-		{NeedsReview, Cancel, Failed},
-		{NeedsReview, Expire, Failed},
-	}
-}
+func Moves() []Move { return slices.Clone(moves[:]) }
 
 // Next returns where an event leads from a state, or false when the move is
 // illegal. It is pure.
 func Next(from State, event Event) (State, bool) {
-	moves := Moves()
-	i := slices.IndexFunc(moves, func(m Move) bool { return m.From == from && m.Event == event })
-	if i < 0 {
-		return "", false
+	for i := range moves {
+		if moves[i].From == from && moves[i].Event == event {
+			return moves[i].To, true
+		}
 	}
-	return moves[i].To, true
+	return "", false
 }
