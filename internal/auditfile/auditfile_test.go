@@ -51,12 +51,11 @@ func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	for _, lines := range [][]string{{`{"a":1}`, `{"b":"ü"}`}, nil, {strings.Repeat("x", 1<<20)}} {
 		m := write(t, dir, lines...)
-		file, err := os.Open(filepath.Join(dir, m.File))
+		packed, err := os.ReadFile(filepath.Join(dir, m.File))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close() //nolint:gocritic // Few.
-		unpacked, err := gzip.NewReader(file)
+		unpacked, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,18 +135,20 @@ func TestChangesAreFound(t *testing.T) {
 		name string
 		to   func(old []byte) []byte
 	}{
-		"cut short":               {file, func(old []byte) []byte { return old[:len(old)-1] }},
-		"longer":                  {file, func(old []byte) []byte { return append(old, 0) }},
-		"a second part":           {file, func(old []byte) []byte { return append(old, pack("{}\n")...) }},
-		"one bit":                 {file, func(old []byte) []byte { old[len(old)/2] ^= 1; return old }},
-		"other lines":             {file, func([]byte) []byte { return pack(`{"a":2}` + "\n") }},
-		"one line more":           {file, func([]byte) []byte { return pack(`{"a":1}` + "\n{}\n") }},
-		"empty":                   {file, func([]byte) []byte { return nil }},
-		"the manifest's rows":     {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(`"rows": 1`), []byte(`"rows": 2`), 1) }},
-		"the manifest's day":      {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(day), []byte("2026-10-02"), 1) }},
-		"the manifest's file":     {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(`.jsonl`), []byte(`.json`), 1) }},
-		"the manifest's checksum": {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(`"lines_sha256": "`), []byte(`"lines_sha256": "0`), 1) }},
-		"no manifest at all":      {manifest, func([]byte) []byte { return []byte("{") }},
+		"cut short":           {file, func(old []byte) []byte { return old[:len(old)-1] }},
+		"longer":              {file, func(old []byte) []byte { return append(old, 0) }},
+		"a second part":       {file, func(old []byte) []byte { return append(old, pack("{}\n")...) }},
+		"one bit":             {file, func(old []byte) []byte { old[len(old)/2] ^= 1; return old }},
+		"other lines":         {file, func([]byte) []byte { return pack(`{"a":2}` + "\n") }},
+		"one line more":       {file, func([]byte) []byte { return pack(`{"a":1}` + "\n{}\n") }},
+		"empty":               {file, func([]byte) []byte { return nil }},
+		"the manifest's rows": {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(`"rows": 1`), []byte(`"rows": 2`), 1) }},
+		"the manifest's day":  {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(day), []byte("2026-10-02"), 1) }},
+		"the manifest's file": {manifest, func(old []byte) []byte { return bytes.Replace(old, []byte(`.jsonl`), []byte(`.json`), 1) }},
+		"the manifest's checksum": {manifest, func(old []byte) []byte {
+			return bytes.Replace(old, []byte(`"lines_sha256": "`), []byte(`"lines_sha256": "0`), 1)
+		}},
+		"no manifest at all": {manifest, func([]byte) []byte { return []byte("{") }},
 	} {
 		dir := t.TempDir()
 		write(t, dir, `{"a":1}`)

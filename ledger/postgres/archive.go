@@ -272,11 +272,20 @@ func (s *Store) DropAudit(ctx context.Context, d AuditDrop) error {
 	if held != exported {
 		return fmt.Errorf("%w: as many events, but not the same", ErrAuditDiffers)
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return dropAudit(ctx, tx, d, exported.Rows) })
-	if isBusy(err) {
-		return s.auditBusy(ctx, d.Day)
+	for until := time.Now().Add(d.Patience); ; {
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return dropAudit(ctx, tx, d.Day, exported.Rows) })
+		if !isBusy(err) {
+			return goneOr(err)
+		}
+		if !time.Now().Add(auditGap).Before(until) {
+			return s.auditBusy(ctx, d.Day)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(auditGap):
+		}
 	}
-	return goneOr(err)
 }
 
 // digestAudit reads a whole partition.
@@ -298,32 +307,19 @@ func (s *Store) digestAudit(ctx context.Context, d AuditDrop) (AuditDigest, erro
 
 // dropAudit drops a partition that has this many rows. Events are only added, so
 // that the number says whether any came since they were compared.
-func dropAudit(ctx context.Context, tx pgx.Tx, d AuditDrop, rows int64) error {
-	if _, err := tx.Exec(ctx, d.Day.in(auditHoldText), pgx.QueryExecModeSimpleProtocol); err != nil {
+func dropAudit(ctx context.Context, tx pgx.Tx, day AuditDay, rows int64) error {
+	if _, err := tx.Exec(ctx, day.in(auditHoldText), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
 	var held int64
-	if err := tx.QueryRow(ctx, d.Day.in(auditCountText)).Scan(&held); err != nil {
+	if err := tx.QueryRow(ctx, day.in(auditCountText)).Scan(&held); err != nil {
 		return err
 	}
 	if held != rows {
 		return fmt.Errorf("%w: %d events in the export, %d in the ledger", ErrAuditDiffers, rows, held)
 	}
-	for until := time.Now().Add(d.Patience); ; {
-		// A part of the transaction, so that a try that fails does not end it.
-		err := pgx.BeginFunc(ctx, tx, func(part pgx.Tx) error {
-			_, err := part.Exec(ctx, d.Day.in(auditDropText), pgx.QueryExecModeSimpleProtocol)
-			return err
-		})
-		if !isBusy(err) || !time.Now().Add(auditGap).Before(until) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(auditGap):
-		}
-	}
+	_, err := tx.Exec(ctx, day.in(auditDropText), pgx.QueryExecModeSimpleProtocol)
+	return err
 }
 
 // auditPartition looks whether a partition is there.

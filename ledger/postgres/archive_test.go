@@ -588,6 +588,39 @@ func TestAuditDropGivesWayToReaders(t *testing.T) {
 	}
 }
 
+// A claim of a replica whose clock is days behind comes between the locks: it is
+// not the one that fails, and its events stay.
+func TestAuditDropGivesWayToALateClaim(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t)
+	day := a.day(t, 40)
+	_, exported := a.export(t, day)
+	reader := a.db.Owner(t) // keeps the drop between its locks
+	tx, err := reader.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE ONLY audit_events IN ACCESS SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	dropped := make(chan error, 1)
+	go func() { dropped <- a.owner.DropAudit(t.Context(), dropping(day, exported)) }()
+	awaitCount(t, a.db.Owner(t), 1, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_events'::regclass AND mode = 'AccessExclusiveLock'`)
+	late := ledgertest.Open(t, a.store, a.at(ledgertest.Opening(acme), 40))
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dropped; err == nil {
+		// It was done before the claim, whose events are elsewhere then.
+		t.Log("the drop was first")
+	} else {
+		wantError(t, "drop after a late claim", err, postgres.ErrAuditDiffers)
+	}
+	if got := ledgertest.Get(t, a.store, late); len(got.Attempts) != 1 {
+		t.Errorf("the late claim has %d attempts, want 1", len(got.Attempts))
+	}
+}
+
 // Two who drop the same day: one does, the other learns that it is gone.
 func TestAuditDropTwiceAtOnce(t *testing.T) {
 	t.Parallel()

@@ -32,13 +32,9 @@ func (o owner) do(ctx context.Context, f func(*postgres.Store) error) error {
 	return withAdvice(f(store))
 }
 
-// withAdvice says what to do about a database without a ledger, and about a
-// login that has no business here.
+// withAdvice says what to do about a login that has no business here.
 func withAdvice(err error) error {
-	switch sqlState(err) {
-	case pgerrcode.UndefinedTable:
-		return fmt.Errorf("the database has no ledger yet: run onceward migrate first (%w)", err)
-	case pgerrcode.InsufficientPrivilege:
+	if sqlState(err) == pgerrcode.InsufficientPrivilege {
 		return fmt.Errorf("the login of --database-url (ONCEWARD_DATABASE_URL) may not do this: %w", err)
 	}
 	return err

@@ -49,6 +49,7 @@ type cli struct {
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
 	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
+	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation."`
 	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`

@@ -75,6 +75,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	if err != nil {
 		return err
 	}
+	app.TuneMemory()
 	log, flush := logs.New(s.err, logForm(c.LogLevel, c.LogFormat == "json"))
 	defer flush()
 	config := app.Config{

@@ -115,7 +115,8 @@ func TestEnvironment(t *testing.T) {
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
 		"actions": client, "reviews": client, "resolve": client,
 	}
-	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke"} {
+	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
+		"audit partitions", "audit export", "audit drop"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
 	}
 	got := map[string]string{}
