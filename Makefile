@@ -26,6 +26,7 @@ TEST_FLAGS ?=#      more flags for `go test`, as in TEST_FLAGS=-v
 TEST_PKGS  ?= ./...
 COUNT      ?= 3#    rounds of test-crash
 FUZZTIME   ?= 30s#  time for each fuzz target
+BENCH_FLAGS ?=#     more flags for bench, as in BENCH_FLAGS='-rounds=1 -only=grpc,dbos'
 
 ##@ Use
 
@@ -68,6 +69,30 @@ fuzz: ## Run each fuzz target in turn for FUZZTIME
 .PHONY: smoke
 smoke: ## Do what the README says in a fresh clone of HEAD: build, start, call, stop
 	scripts/smoke.sh
+
+##@ Measure
+
+# bench/ is a module of its own: what is compared with never meets our
+# dependencies. Temporal and Restate are modules of their own again; they are
+# built while it runs, and left out aloud where that fails.
+BENCH := $(BIN)/bench
+BENCH_RUN = $(BENCH) -source=bench -out=bench/results.json -page=docs/performance.md -profiles=bench/profiles
+
+.PHONY: bench-build
+bench-build:
+	$(GO) -C bench build -o $(BENCH) .
+
+.PHONY: bench
+bench: bench-build ## Measure Onceward beside the alternatives (some 20 minutes; writes docs/performance.md)
+	$(BENCH_RUN) $(BENCH_FLAGS)
+
+.PHONY: bench-growth
+bench-growth: bench-build ## Measure the ledger on 10 million operations of 1 million tenants (30 GB)
+	$(BENCH_RUN) -merge -only=growth -grow=10000000 -tenants=1000000 $(BENCH_FLAGS)
+
+.PHONY: bench-smoke
+bench-smoke: bench-build ## Run the benchmark once and briefly: does it still measure, and lose nothing?
+	$(BENCH) -quick $(BENCH_FLAGS)
 
 ##@ Check
 

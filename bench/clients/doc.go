@@ -1,0 +1,3 @@
+// Package clients holds the connections that the callers of a gRPC server
+// share. It must know no service.
+package clients

@@ -1,0 +1,212 @@
+package growth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/bench/contest"
+	"github.com/onceward/onceward/bench/ledgerdb"
+	"github.com/onceward/onceward/bench/storage"
+)
+
+// few is the history of a ledger that is nearly empty: something must be there
+// for a duplicate to find.
+func (h History) few() History {
+	return History{Operations: min(10_000, h.Operations), Tenants: min(1_000, h.Tenants)}
+}
+
+// Size is the number of operations in short, as it is in the names of figures.
+func (h History) Size() string {
+	switch {
+	case h.Operations >= 1_000_000 && h.Operations%1_000_000 == 0:
+		return fmt.Sprintf("%dm", h.Operations/1_000_000)
+	case h.Operations >= 1_000 && h.Operations%1_000 == 0:
+		return fmt.Sprintf("%dk", h.Operations/1_000)
+	}
+	return fmt.Sprint(h.Operations)
+}
+
+func widths() contest.Widths {
+	return contest.Widths{Actions: []int{8, 64, 256}, Duplicates: []int{8, 64}}
+}
+
+// The names of the measurements.
+func long(h History) string  { return Name + "-" + h.Size() }
+func short(h History) string { return long(h) + "-empty" }
+
+// Name is the entry's.
+const Name = "growth"
+
+// Entry measures the ledger alone on a long history and on a short one, in turn.
+// The long one is made once; what the rounds add to it is little.
+func Entry(h History) contest.Entry {
+	var grown, fresh ledgerdb.Database
+	var env contest.Env
+	return contest.Entry{
+		Name:     Name,
+		Promises: map[string]contest.Widths{long(h): widths(), short(h): widths()},
+		Prepare: func(ctx context.Context, e contest.Env) (err error) {
+			env = e
+			if grown, err = ledgerdb.Create(ctx, env, "bench_grown"); err != nil {
+				return err
+			}
+			return Fill(ctx, env, grown, h)
+		},
+		Measure: func(ctx context.Context, round contest.Round) (err error) {
+			if fresh, err = ledgerdb.Create(ctx, round.Env, "bench_short"); err != nil {
+				return err
+			}
+			if err := Fill(ctx, round.Env, fresh, h.few()); err != nil {
+				return err
+			}
+			if err := measure(ctx, round, short(h), fresh, h.few()); err != nil {
+				return err
+			}
+			if err := round.Drop(ctx, fresh.Name); err != nil {
+				return err
+			}
+			return measure(ctx, round, long(h), grown, h)
+		},
+		Finish: func(ctx context.Context) error {
+			if env.Postgres == "" {
+				return nil // it did not get that far
+			}
+			return env.Drop(ctx, "bench_grown")
+		},
+	}
+}
+
+// measure reads and writes under keys and tenants in no order.
+func measure(ctx context.Context, round contest.Round, name string, database ledgerdb.Database, h History) (err error) {
+	c := storage.New(name, storage.Grouped, 0)
+	if err := c.Use(ctx, database); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before, err := finished(ctx, database)
+	if err != nil {
+		return err
+	}
+	if err := warm(ctx, round, database); err != nil {
+		return err
+	}
+	replay := func(ctx context.Context) error {
+		tenant, key := h.Owner(rand.Int64N(h.Operations)) //nolint:gosec // which key is no secret
+		return c.DuplicateFor(ctx, tenant, key)
+	}
+	// A page costs most when a connection sees it for the first time, and a server
+	// that has run for days has seen what fits its cache.
+	if _, err := (contest.Load{Callers: 64, For: 5 * round.Each, Do: replay}).Run(ctx); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := checkpoint(ctx, database); err != nil {
+		return err
+	}
+	if err := size(ctx, round, name, database); err != nil {
+		return err
+	}
+	for _, callers := range round.Among(widths().Duplicates) {
+		m, err := round.Load(ctx, name, contest.Duplicate, callers, replay)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		round.Record(m)
+	}
+	var actions atomic.Int64
+	for _, callers := range round.Among(widths().Actions) {
+		m, err := round.Load(ctx, name, contest.Action, callers, func(ctx context.Context) error {
+			if err := c.DoFor(ctx, h.Tenant(rand.Int64N(h.Operations)), contest.NewKey()); err != nil { //nolint:gosec // which tenant is no secret
+				return err
+			}
+			actions.Add(1)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		round.Record(m)
+	}
+	after, err := finished(ctx, database)
+	if err != nil {
+		return err
+	}
+	return contest.Same(name+": new operations", after-before, actions.Load())
+}
+
+// warm reads the ledger into the server's cache, as far as it has room, the index
+// last: a server that just made 10 million operations has not seen most of them
+// since, one that serves them has.
+func warm(ctx context.Context, round contest.Round, database ledgerdb.Database) error {
+	return with(ctx, database, func(conn *pgx.Conn) error {
+		var there bool
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_prewarm')`).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			round.Logf("OMITTED: warming %s: this Postgres has no pg_prewarm", database.Name)
+			return nil
+		}
+		for _, sql := range []string{
+			`CREATE EXTENSION IF NOT EXISTS pg_prewarm`,
+			`SELECT pg_prewarm('operations')`,
+			`SELECT pg_prewarm('operations_pkey')`,
+		} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		return nil
+	})
+}
+
+// checkpoint gives every measurement the same start: no page is dirty, and each
+// is written to the log as a whole when it is first touched.
+func checkpoint(ctx context.Context, database ledgerdb.Database) error {
+	return with(ctx, database, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "CHECKPOINT")
+		return err
+	})
+}
+
+// size notes what an operation takes on disk.
+func size(ctx context.Context, round contest.Round, name string, database ledgerdb.Database) error {
+	return with(ctx, database, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT
+				CASE WHEN relname LIKE 'audit_events%' THEN 'audit' ELSE relname::text END ||
+					CASE WHEN relkind = 'i' THEN '_index' ELSE '' END AS part,
+				sum(pg_relation_size(oid)) / (SELECT count(*) FROM operations) AS bytes
+			FROM pg_class WHERE relkind IN ('r', 'i') AND (relname LIKE 'operations%' OR relname LIKE 'audit_events%')
+			GROUP BY part`)
+		if err != nil {
+			return err
+		}
+		var part string
+		var bytes float64
+		_, err = pgx.ForEachRow(rows, []any{&part, &bytes}, func() error {
+			round.Value(strings.ReplaceAll(name, "-", "_")+"_bytes_"+part, "B", bytes)
+			return nil
+		})
+		return err
+	})
+}
+
+// finished counts the operations that have their receipts.
+func finished(ctx context.Context, database ledgerdb.Database) (count int64, err error) {
+	return count, with(ctx, database, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT count(*) FROM operations WHERE status = 'succeeded'`).Scan(&count)
+	})
+}
+
+func with(ctx context.Context, database ledgerdb.Database, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, database.OwnerURL)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(conn), conn.Close(context.WithoutCancel(ctx)))
+}

@@ -1,0 +1,135 @@
+package ledgerdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/bench/contest"
+	"github.com/onceward/onceward/internal/apikey"
+	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/migrations"
+)
+
+// Tenant is the one that acts.
+const Tenant = "bench"
+
+// login is a member of the serving role.
+const login = "onceward_bench_serve"
+
+// Database is a ledger that is ready to serve.
+type Database struct {
+	Name       string
+	OwnerURL   string
+	ServeURL   string
+	Key        string // API key of an agent of the tenant
+	SecretsDir string
+}
+
+// Create makes the database, where there was one of that name too. The first of
+// a run takes a while; the others are copies.
+func Create(ctx context.Context, env contest.Env, name string) (Database, error) {
+	d := Database{Name: name, SecretsDir: filepath.Join(env.Dir, "secrets")}
+	key, err := os.ReadFile(keyFile(env))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeTemplate(ctx, env, d.SecretsDir); err != nil {
+			return d, err
+		}
+		key, err = os.ReadFile(keyFile(env))
+	}
+	if err != nil {
+		return d, err
+	}
+	d.Key = string(key)
+	if d.OwnerURL, err = env.DatabaseLike(ctx, name, Template); err != nil {
+		return d, err
+	}
+	u, err := url.Parse(d.OwnerURL)
+	if err != nil {
+		return d, err
+	}
+	u.User = url.UserPassword(login, env.Password)
+	d.ServeURL = u.String()
+	return d, nil
+}
+
+// Template is the database that others are copies of.
+const Template = "bench_template"
+
+// keyFile holds the agent's key once the template is complete.
+func keyFile(env contest.Env) string { return filepath.Join(env.Dir, "agent.key") }
+
+func makeTemplate(ctx context.Context, env contest.Env, secretsDir string) error {
+	ownerURL, err := env.Database(ctx, Template)
+	if err != nil {
+		return err
+	}
+	if _, err := migrations.Up(ctx, ownerURL); err != nil {
+		return err
+	}
+	if err := serveRole(ctx, ownerURL, env.Password); err != nil {
+		return err
+	}
+	if err := secrets.Create(secretsDir); err != nil {
+		return err
+	}
+	key, err := agentKey(ctx, ownerURL)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(keyFile(env), []byte(key), 0o600)
+}
+
+// serveRole makes the serving login. It belongs to the whole server.
+func serveRole(ctx context.Context, ownerURL, password string) error {
+	conn, err := pgx.Connect(ctx, ownerURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	// DDL takes no parameters; the password is base32 of our own making.
+	_, err = conn.Exec(ctx, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s'; GRANT onceward_serve TO %[1]s`, login, password))
+	return err
+}
+
+func agentKey(ctx context.Context, ownerURL string) (string, error) {
+	store, err := postgres.Open(ctx, ownerURL)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	key := apikey.New(Tenant)
+	hash := key.Hash()
+	if err := store.CreateTenant(ctx, Tenant); err != nil {
+		return "", err
+	}
+	return key.Text(), store.AddCredential(ctx, postgres.Credential{Tenant: Tenant, KeyID: key.ID, Hash: hash[:], Actor: "bench", Roles: []string{"agent"}})
+}
+
+// Check fails unless the ledger holds exactly so many finished actions, with two
+// audit events each, and nothing else.
+func (d Database) Check(ctx context.Context, actions int64) error {
+	conn, err := pgx.Connect(ctx, d.OwnerURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var succeeded, all, events int64
+	if err := conn.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM operations WHERE status = 'succeeded'),
+		(SELECT count(*) FROM operations),
+		(SELECT count(*) FROM audit_events)`).Scan(&succeeded, &all, &events); err != nil {
+		return err
+	}
+	return errors.Join(
+		contest.Same("succeeded operations", succeeded, actions),
+		contest.Same("operations", all, actions),
+		contest.Same("audit events", events, 2*actions))
+}

@@ -1,0 +1,19 @@
+INSERT INTO operations (
+    tenant_id, id, idempotency_key, key_source, action_type, adapter_version, contract_version,
+    args_hash, request_hash, arguments_sealed, status, last_event, effect, attempt, claim_id, provider_key,
+    requested_by, run_json, run_id, intent_id, created_at, updated_at,
+    first_sent_at, last_sent_at, key_horizon, lease_expires_at, retention, expired_key, sweep_at)
+SELECT
+    $1::text, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::text,
+    $8::bytea, $9::bytea, $10::bytea, 'running', 'claim', 'unknown', 1, $11::uuid, $12::text,
+    $13::text, $14::json, nullif($15::text, ''), nullif($16::text, ''), t.now, t.now,
+    t.now, t.now,
+    CASE WHEN $17::bigint > 0 THEN t.now + $17::bigint * interval '1 microsecond' END,
+    t.now + $18::bigint * interval '1 microsecond',
+    $19::bigint * interval '1 microsecond', $20::text,
+    date_bin('15 minutes', t.now + $19::bigint * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes'
+FROM (SELECT clock_timestamp() AS now) t
+WHERE NOT EXISTS (
+    SELECT FROM tombstones b WHERE b.tenant_id = $1::text AND b.key_hash = sha256(convert_to($3::text, 'UTF8')))
+ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
+RETURNING created_at, lease_expires_at, key_horizon
