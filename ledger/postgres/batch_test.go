@@ -16,26 +16,46 @@ import (
 	"github.com/onceward/onceward/ledger/postgres"
 )
 
-// held keeps all writes of a database waiting until release is called, with one
-// write of the store in flight already: what is written meanwhile waits
-// together.
-func held(t *testing.T, store *postgres.Store, db ledgertest.Database) (first <-chan error, release func()) {
+// heldBack is how many operations held opens.
+const heldBack = 1 + postgres.WriteCrowd
+
+// held keeps all writes of a database waiting until release is called, with as
+// many of the store's transactions under way as there can be: what is written
+// meanwhile waits together. release waits for those.
+func held(t *testing.T, store *postgres.Store, db ledgertest.Database) (release func()) {
 	t.Helper()
-	conn := db.Owner(t)
+	return heldWith(t, store, db, postgres.WriteCrowd)
+}
+
+// heldWith is held with so many openings after the first one. With none there is
+// one transaction under way, and fewer than a crowd can wait for the next.
+func heldWith(t *testing.T, store *postgres.Store, db ledgertest.Database, more int) (release func()) {
+	t.Helper()
+	conn, watch := db.Owner(t), db.Owner(t)
 	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE operations IN EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := store.Open(context.WithoutCancel(t.Context()), ledgertest.Opening(acme))
-		done <- err
-	}()
-	awaitCount(t, db.Owner(t), 1, `SELECT count(*) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted`)
-	return done, func() {
+	var all sync.WaitGroup
+	open := func() {
+		if _, created, err := store.Open(context.WithoutCancel(t.Context()), ledgertest.Opening(acme)); err != nil || !created {
+			t.Errorf("an operation that was held back: created %v, %v", created, err)
+		}
+	}
+	const waiting = `SELECT count(DISTINCT pid) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted`
+	all.Go(open)
+	awaitCount(t, watch, 1, waiting)
+	for range more {
+		all.Go(open)
+	}
+	if more > 0 {
+		awaitCount(t, watch, 2, waiting)
+	}
+	return func() {
 		t.Helper()
 		if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
 			t.Fatal(err)
 		}
+		all.Wait()
 	}
 }
 
@@ -64,7 +84,7 @@ func TestWritesThatWaitShareOneTransaction(t *testing.T) {
 	for i := range running {
 		running[i] = inState(t, store, ledger.Running)
 	}
-	first, release := held(t, store, db)
+	release := held(t, store, db)
 	ops := make([]ledger.Operation, 40)
 	all := together(t, store, len(ops), func(i int) {
 		var err error
@@ -79,9 +99,6 @@ func TestWritesThatWaitShareOneTransaction(t *testing.T) {
 	})
 	release()
 	all.Wait()
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
 	if n := db.Count(t, `SELECT count(DISTINCT xmin::text) FROM operations WHERE id::text = ANY ($1)`, ids(ops)); n != 1 {
 		t.Errorf("%d writes were made in %d transactions, want one", len(ops), n)
 	}
@@ -136,7 +153,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 		spoil(&o)
 		bad[3+7*i] = o
 	}
-	first, release := held(t, store, db)
+	release := held(t, store, db)
 	all := together(t, store, 50, func(i int) {
 		var err error
 		o, spoiled := bad[i]
@@ -161,10 +178,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 	})
 	release()
 	all.Wait()
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
-	if n := db.Count(t, `SELECT count(*) FROM operations`); n != 2+50-1-len(bad) {
+	if n := db.Count(t, `SELECT count(*) FROM operations`); n != heldBack+1+50-1-len(bad) {
 		t.Errorf("%d operations, want those of the sound rows", n)
 	}
 }
@@ -177,7 +191,7 @@ func TestTwinsInOneBatch(t *testing.T) {
 	running := inState(t, store, ledger.Running)
 	var created, moved, fenced int
 	var mu sync.Mutex
-	first, release := held(t, store, db)
+	release := held(t, store, db)
 	all := together(t, store, 30, func(i int) {
 		if i%3 == 0 {
 			_, err := store.Apply(t.Context(), ledgertest.Change(running, ledger.Confirm))
@@ -207,7 +221,6 @@ func TestTwinsInOneBatch(t *testing.T) {
 	})
 	release()
 	all.Wait()
-	<-first
 	if created != 1 || moved != 1 || fenced != 9 {
 		t.Errorf("created %d, moved %d, fenced %d; want 1, 1 and 9", created, moved, fenced)
 	}
@@ -216,7 +229,7 @@ func TestTwinsInOneBatch(t *testing.T) {
 func TestCallerWhoLeavesTakesItsWriteBack(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
-	_, release := held(t, store, db)
+	release := held(t, store, db)
 	ctx, leave := context.WithCancel(t.Context())
 	o := ledgertest.Opening(acme)
 	all := together(t, store, 1, func(int) {
@@ -264,7 +277,7 @@ func TestTooManyNewOperationsAreRefused(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
 	running := inState(t, store, ledger.Running)
-	_, release := held(t, store, db)
+	release := held(t, store, db)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var all sync.WaitGroup
@@ -348,7 +361,7 @@ func TestLostAnswerOfBatch(t *testing.T) {
 	store, cutter := throughCutter(t, db)
 	warm := inState(t, store, ledger.Running)
 	taken := inState(t, store, ledger.Running)
-	first, release := held(t, store, db)
+	release := heldWith(t, store, db, 0) // its statement is on the way before the cut is armed
 	all := together(t, store, 10, func(i int) {
 		switch i {
 		case 0:
@@ -370,7 +383,6 @@ func TestLostAnswerOfBatch(t *testing.T) {
 	cutter.arm(after, false)
 	release()
 	all.Wait()
-	<-first
 	if cuts := cutter.repair(); cuts != 1 {
 		t.Fatalf("%d connections were cut, want 1: the test tests nothing", cuts)
 	}

@@ -213,7 +213,7 @@ func queueChanges(batch *pgx.Batch, ws []*write) {
 	if reviews {
 		move = changeReviewsSQL
 	}
-	move.queue(batch, pgx.NamedArgs{"changes": changeRow.rows(ws)}, func(rows pgx.Rows) error {
+	move.queue(batch, pgx.NamedArgs{"changes": rows(ws)}, func(rows pgx.Rows) error {
 		var f facts
 		_, err := pgx.ForEachRow(rows, f.fields(), func() error {
 			if w, ok := byID[f.id]; ok {

@@ -42,6 +42,9 @@ func BatchSettings() map[string]string { return batchSettings }
 // Holders is the statement that answers who holds a key.
 func Holders() Batch { return Batch{SQL: holdersSQL.sql, Parameters: len(holdersSQL.names)} }
 
+// WriteCrowd is how many writes wait before there is a second transaction.
+const WriteCrowd = writeCrowd
+
 // MaxWaiting is how many new operations may wait for a transaction.
 const MaxWaiting = maxWaiting
 

@@ -14,7 +14,7 @@ import (
 func TestLaw04_SharedLease(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
-	first, release := held(t, store, db)
+	release := held(t, store, db)
 	ops := make([]ledger.Operation, 6)
 	const dead, settled, patient, locked, deferred, doubted = 0, 1, 2, 3, 4, 5
 	all := together(t, store, len(ops), func(i int) {
@@ -30,7 +30,6 @@ func TestLaw04_SharedLease(t *testing.T) {
 	})
 	release()
 	all.Wait()
-	<-first
 	if n := db.Count(t, `SELECT count(*) FROM leases WHERE idempotency_keys @> ARRAY[$1::text, $2]`, ops[dead].Key, ops[doubted].Key); n != 1 {
 		t.Fatalf("the operations are in %d leases together, want one", n)
 	}

@@ -139,7 +139,7 @@ func openingArgs(ws []*write) pgx.NamedArgs {
 			asking = append(asking, w)
 		}
 	}
-	return pgx.NamedArgs{"lease_id": newUUID(), "openings": openingRow.rows(ws), "reviews": reviewRow.rows(asking)}
+	return pgx.NamedArgs{"lease_id": newUUID(), "openings": rows(ws), "reviews": rows(asking)}
 }
 
 // keyHash names a key in the tombstones.

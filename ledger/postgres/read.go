@@ -86,7 +86,7 @@ func (s *Store) holders(ctx context.Context, keys []rowKey) (map[rowKey]holding,
 	for i, key := range keys {
 		tenants[i], texts[i] = key.tenant, key.key
 	}
-	rows, err := s.pool.Query(ctx, holdersSQL.sql, holdersSQL.args(pgx.NamedArgs{"tenants": tenants, "keys": texts})...)
+	rows, err := s.batches.Query(ctx, holdersSQL.sql, holdersSQL.args(pgx.NamedArgs{"tenants": tenants, "keys": texts})...)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -34,7 +34,7 @@ const unreplicated = "onceward.unreplicated"
 // only, ledger.ErrNotFound when there is no such row in this tenant.
 type Store struct {
 	pool    *pgxpool.Pool // single statements
-	batches *pgxpool.Pool // transactions that are shared
+	batches *pgxpool.Pool // those that callers share
 	pooled  bool          // connections come from a pooler
 
 	writes      *lane[*write] // new operations and changes
@@ -45,13 +45,14 @@ type Store struct {
 // How writes share transactions (docs/performance.md has the measurements).
 // More rows in a batch, or more flights, gain nothing and cost the tail.
 const (
-	maxBatch     = 512
-	writeFlights = 2
-	writeCrowd   = 64
-	maxWaiting   = 4096
-	readFlights  = 4
-	readCrowd    = 16
-	minReads     = 8 // connections
+	maxBatch          = 512
+	alterationFlights = 1
+	writeFlights      = 2
+	writeCrowd        = 16
+	maxWaiting        = 4096
+	readFlights       = 4
+	readCrowd         = 16
+	minReads          = 8 // connections
 )
 
 // Open connects to the ledger at url (a Postgres URL or DSN, with pgx's pool
@@ -59,7 +60,7 @@ const (
 // pooler in transaction mode add default_query_exec_mode=cache_describe.
 //
 // It uses up to pool_max_conns connections (8 unless it is given) for single
-// statements, and three more for shared transactions.
+// statements, and seven more for those that callers share.
 func Open(ctx context.Context, url string) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -86,7 +87,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	s := &Store{pool: pool, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
 	shared := config.Copy()
-	shared.MaxConns, shared.MinConns = writeFlights+1, 0
+	shared.MaxConns, shared.MinConns = writeFlights+alterationFlights+readFlights, 0
 	if !s.pooled {
 		maps.Copy(shared.ConnConfig.RuntimeParams, batchSettings)
 	}
@@ -95,7 +96,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	s.writes = &lane[*write]{fly: s.fly, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
-	s.alterations = &lane[*write]{fly: s.fly, batch: maxBatch, flights: 1, crowd: 1, limit: maxWaiting}
+	s.alterations = &lane[*write]{fly: s.fly, batch: maxBatch, flights: alterationFlights, crowd: maxBatch, limit: maxWaiting}
 	s.reads = &lane[*read]{fly: s.flyReads, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
 	return s, nil
 }
