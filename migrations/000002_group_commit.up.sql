@@ -124,7 +124,7 @@ CREATE TABLE audit_events_default PARTITION OF audit_events DEFAULT;
 -- many it made. It runs as the owner, so that the serving role can ask for the
 -- days to come without being able to change anything.
 CREATE FUNCTION audit_events_prepare(first_day date, last_day date) RETURNS integer
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
     day  date;
     name text;
@@ -133,8 +133,8 @@ BEGIN
     IF last_day - first_day > 400 THEN
         RAISE EXCEPTION 'no more than 400 days at once';
     END IF;
-    FOR day IN SELECT generate_series(first_day, last_day, interval '1 day')::date LOOP
-        name := 'audit_events_' || to_char(day, 'YYYYMMDD');
+    FOR day IN SELECT first_day + n FROM pg_catalog.generate_series(0, last_day - first_day) AS n LOOP
+        name := 'audit_events_' || pg_catalog.to_char(day::timestamp, 'YYYYMMDD');
         CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL;
         -- Replicas ask at the same time.
         PERFORM pg_advisory_xact_lock(hashtext('onceward audit_events_prepare'));

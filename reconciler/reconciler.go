@@ -94,11 +94,12 @@ func (r *Reconciler) Run(ctx context.Context) {
 	defer work.Wait()
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
-	var swept, prepared time.Time
+	var swept, prepare time.Time
 	for ctx.Err() == nil {
-		if time.Since(prepared) >= prepareInterval {
-			prepared = time.Now()
+		if !time.Now().Before(prepare) {
+			prepare = time.Now().Add(prepareInterval)
 			if err := r.Ledger.PrepareAudit(ctx, prepareDays); err != nil && ctx.Err() == nil {
+				prepare = time.Now().Add(prepareAgain)
 				r.Log.Error("reconciler: prepare the audit record of the days to come", "error", err)
 			}
 		}
@@ -120,6 +121,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 // The audit record is prepared this often, for so many days to come.
 const (
 	prepareInterval = time.Hour
+	prepareAgain    = time.Minute // where it failed
 	prepareDays     = 7
 )
 

@@ -379,39 +379,45 @@ func TestReport13_TakeoverOfADeadHolder(t *testing.T) {
 	w.WantOneEffect(t, ops[0].ID)
 }
 
-// Everything works in the ways that a pooler in transaction mode allows, and no
+// Everything works in the way that a pooler in transaction mode allows, and no
 // statement relies on a session.
 func TestReport39_NoSessionState(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			w := apptest.New(t, apptest.Options{})
-			r := w.Start(t, func(c *app.Config) {
-				separator := "?"
-				if strings.Contains(c.DatabaseURL, "?") {
-					separator = "&"
-				}
-				c.DatabaseURL += separator + "default_query_exec_mode=" + mode
-			})
-			w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying}, fakeprovider.Fault{}, fakeprovider.Fault{Kind: fakeprovider.RateLimited})
-			for _, req := range []*oncewardv1.RequestActionRequest{
-				apptest.Refund("ch_1", 500, "run_1"), apptest.Refund("ch_2", 500, "run_2"), apptest.Invoice("inv_1"), apptest.Contact("li@example.test"), apptest.Note("n", "run_3"),
-			} {
-				op := w.AskIn(t, r, req, succeeded).GetOperation()
-				w.AskIn(t, r, req, succeeded)
-				w.WantOneEffect(t, op.GetId())
-			}
-			failure := w.AskIn(t, r, apptest.Refund("ch_missing_1", 5, "run_4"), failed).GetOperation()
-			if failure.GetFailure().GetCode() == "" {
-				t.Errorf("failure %v", failure)
-			}
-			list, err := r.Actions.ListOperations(apptest.As(t.Context(), w.Agent), &oncewardv1.ListOperationsRequest{
-				PageSize: 2, Filter: &oncewardv1.OperationFilter{States: []oncewardv1.OperationState{succeeded, failed}}})
-			if err != nil || len(list.GetOperations()) != 2 {
-				t.Errorf("list: %v, %v", list, err)
-			}
-		})
+	w := apptest.New(t, apptest.Options{})
+	r := w.Start(t, func(c *app.Config) {
+		separator := "?"
+		if strings.Contains(c.DatabaseURL, "?") {
+			separator = "&"
+		}
+		c.DatabaseURL += separator + "default_query_exec_mode=cache_describe"
+	})
+	w.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying}, fakeprovider.Fault{}, fakeprovider.Fault{Kind: fakeprovider.RateLimited})
+	for _, req := range []*oncewardv1.RequestActionRequest{
+		apptest.Refund("ch_1", 500, "run_1"), apptest.Refund("ch_2", 500, "run_2"), apptest.Invoice("inv_1"), apptest.Contact("li@example.test"), apptest.Note("n", "run_3"),
+	} {
+		op := w.AskIn(t, r, req, succeeded).GetOperation()
+		w.AskIn(t, r, req, succeeded)
+		w.WantOneEffect(t, op.GetId())
+	}
+	failure := w.AskIn(t, r, apptest.Refund("ch_missing_1", 5, "run_4"), failed).GetOperation()
+	if failure.GetFailure().GetCode() == "" {
+		t.Errorf("failure %v", failure)
+	}
+	list, err := r.Actions.ListOperations(apptest.As(t.Context(), w.Agent), &oncewardv1.ListOperationsRequest{
+		PageSize: 2, Filter: &oncewardv1.OperationFilter{States: []oncewardv1.OperationState{succeeded, failed}}})
+	if err != nil || len(list.GetOperations()) != 2 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	// Other ways describe a statement on one connection of a pooler and run it on
+	// another, or send texts for our types.
+	for _, mode := range []string{"describe_exec", "exec", "simple_protocol"} {
+		store, err := postgres.Open(t.Context(), w.Database.ServeURL+"&default_query_exec_mode="+mode)
+		if err == nil {
+			store.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "want cache_describe") {
+			t.Errorf("%s: %v, want it refused", mode, err)
+		}
 	}
 }
 

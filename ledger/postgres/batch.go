@@ -37,6 +37,17 @@ type write struct {
 	err  error
 }
 
+// bytes is about how much a write adds to a message.
+func (w *write) bytes() int {
+	switch {
+	case w.opening != nil:
+		return len(w.opening.Sealed) + 1000
+	case w.change != nil:
+		return len(w.change.Receipt) + 1000
+	}
+	return 1000
+}
+
 // byRow is the order in which all batches take their rows, so that no two wait
 // for each other. It is that of the tables' collation.
 func byRow(a, b *write) int {
@@ -70,8 +81,10 @@ func (s *Store) fly(seats []*seat[*write]) (again []*seat[*write]) {
 
 // flush makes writes, in the order of their rows, in one transaction. What the
 // database refuses is found by halves, so that a bad row fails alone.
-func (s *Store) flush(ws []*write) {
-	err := s.transact(ws)
+func (s *Store) flush(ws []*write) { s.flushIn(ws, false) }
+
+func (s *Store) flushIn(ws []*write, hurry bool) {
+	err := s.transact(ws, hurry)
 	if err == nil {
 		return
 	}
@@ -83,8 +96,9 @@ func (s *Store) flush(ws []*write) {
 		for _, w := range ws {
 			w.err = nil
 		}
-		s.flush(ws[:len(ws)/2])
-		s.flush(ws[len(ws)/2:])
+		hurry = hurry || sqlState(err) == lockNotAvailable
+		s.flushIn(ws[:len(ws)/2], hurry)
+		s.flushIn(ws[len(ws)/2:], hurry)
 	case !refused(err) && !errors.Is(err, ledger.ErrUnsafeCommit):
 		s.findOpened(ws)
 	}
@@ -94,12 +108,33 @@ func (s *Store) flush(ws []*write) {
 // the transaction is rolled back, and without what was refused it may go
 // through. Rows that were in each other's way are such, too.
 func refused(err error) bool {
+	var connect *pgconn.ConnectError
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return !away(pg.Code) || pg.Code == "40P01" || pg.Code == "40001"
+	switch {
+	case errors.As(err, &connect):
+		return false
+	case errors.As(err, &pg):
+		// What ends the connection may come after the commit.
+		return pg.Severity == "ERROR" && (!away(pg.Code) || slices.Contains([]string{deadlockDetected, serializationFailure, lockNotAvailable}, pg.Code))
 	}
 	// Arguments that cannot be encoded are not sent.
 	return errors.Is(err, errNotSent)
+}
+
+// What rows that are in the way of each other lead to.
+const (
+	deadlockDetected     = "40P01"
+	serializationFailure = "40001"
+	lockNotAvailable     = "55P03"
+)
+
+// sqlState is what the server answered, or empty.
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
 }
 
 var errNotSent = errors.New("ledger: not sent")
@@ -107,11 +142,13 @@ var errNotSent = errors.New("ledger: not sent")
 // transact sends the statements of a batch as one implicit transaction in one
 // round trip. Results are valid when it returns nil only: they come before the
 // commit does.
-func (s *Store) transact(ws []*write) error {
+func (s *Store) transact(ws []*write, hurry bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	reading := false
-	batch := s.statements(ws, &reading)
+	batch := &pgx.Batch{}
+	s.settings(batch, hurry)
+	s.statements(batch, ws, &reading)
 	return s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := conn.SendBatch(ctx, batch).Close()
@@ -125,12 +162,10 @@ func (s *Store) transact(ws []*write) error {
 	})
 }
 
-// statements are those of a batch: one for all new operations, one for all
+// statements adds those of writes: one for all new operations, one for all
 // changes, one for each of the rest. It sets reading when the first result is
 // read: from then on an error proves nothing.
-func (s *Store) statements(ws []*write, reading *bool) *pgx.Batch {
-	batch := &pgx.Batch{}
-	s.settings(batch)
+func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
 	var openings, changes []*write
 	for _, w := range ws {
 		switch {
@@ -166,7 +201,6 @@ func (s *Store) statements(ws []*write, reading *bool) *pgx.Batch {
 			})
 		}
 	}
-	return batch
 }
 
 func isAnswer(err error) bool {
@@ -181,19 +215,34 @@ var batchSettings = map[string]string{
 	"plan_cache_mode": "force_generic_plan",
 	"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "enable_bitmapscan": "off",
 	"jit": "off", // the costs of what is switched off would call for it
+	// A row that somebody holds (a person at a console, a transaction whose
+	// client is gone) must not hold up those who want other rows.
+	"lock_timeout": "1s",
 }
 
+// hurriedLockTimeout is for those that were in a batch with a row that is held:
+// it is found by halves, and each half would wait for it again.
+const hurriedLockTimeout = "20ms"
+
 // settings makes them for one transaction on a connection that a pooler hands
-// out.
-func (s *Store) settings(batch *pgx.Batch) {
+// out, and says how long to wait for a row in a hurry.
+func (s *Store) settings(batch *pgx.Batch, hurry bool) {
+	wanted := map[string]string{}
 	if s.pooled {
-		names := slices.Sorted(maps.Keys(batchSettings))
-		values := make([]string, len(names))
-		for i, name := range names {
-			values[i] = batchSettings[name]
-		}
-		batch.Queue(batchSettingsSQL, pgx.NamedArgs{"names": names, "values": values})
+		maps.Copy(wanted, batchSettings)
 	}
+	if hurry {
+		wanted["lock_timeout"] = hurriedLockTimeout
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(wanted))
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = wanted[name]
+	}
+	batch.Queue(batchSettingsSQL, pgx.NamedArgs{"names": names, "values": values})
 }
 
 // findOpened looks openings up again whose answer was lost. Finding one is
@@ -223,7 +272,13 @@ func (s *Store) findOpened(ws []*write) {
 		return
 	}
 	for _, w := range openings {
-		if h, ok := found[rowKey{w.tenant, w.key}]; ok && h.op.ID == w.opening.Operation.ID {
+		h, ok := found[rowKey{w.tenant, w.key}]
+		switch {
+		case !ok || h.op.ID != w.opening.Operation.ID:
+		case h.op.Attempt > 1 || w.opening.Event == ledger.Claim && h.op.State != ledger.Running:
+			// Made, and moved on since: its attempt is not ours any more.
+			w.err = nil
+		default:
 			w.op, w.done, w.err = h.op, true, nil
 		}
 	}

@@ -16,6 +16,23 @@ import (
 	"github.com/onceward/onceward/ledger/postgres"
 )
 
+// patient opens a store that waits for a lock as long as a test holds it.
+func patient(t *testing.T) (*postgres.Store, ledgertest.Database) {
+	t.Helper()
+	db := ledgertest.NewDatabase(t)
+	return patientAt(t, db.ServeURL), db
+}
+
+func patientAt(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), url+"&lock_timeout=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return store
+}
+
 // heldBack is how many operations held opens.
 const heldBack = 1 + postgres.WriteCrowd
 
@@ -41,7 +58,8 @@ func heldWith(t *testing.T, store *postgres.Store, db ledgertest.Database, more 
 			t.Errorf("an operation that was held back: created %v, %v", created, err)
 		}
 	}
-	const waiting = `SELECT count(DISTINCT pid) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted`
+	const waiting = `SELECT count(DISTINCT pid) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	all.Go(open)
 	awaitCount(t, watch, 1, waiting)
 	for range more {
@@ -79,7 +97,7 @@ func together(t *testing.T, store *postgres.Store, n int, do func(i int)) *sync.
 
 func TestWritesThatWaitShareOneTransaction(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	running := make([]ledger.Operation, 20)
 	for i := range running {
 		running[i] = inState(t, store, ledger.Running)
@@ -139,7 +157,7 @@ func TestOpenReturnsWhatIsStored(t *testing.T) {
 
 func TestBadRowFailsAlone(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	sound := inState(t, store, ledger.Running)
 	bad := map[int]ledger.Opening{}
 	for i, spoil := range []func(*ledger.Opening){
@@ -186,7 +204,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 // The same key several times in one batch is made once; the others get it.
 func TestTwinsInOneBatch(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	one := ledgertest.Opening(acme)
 	running := inState(t, store, ledger.Running)
 	var created, moved, fenced int
@@ -228,7 +246,7 @@ func TestTwinsInOneBatch(t *testing.T) {
 
 func TestCallerWhoLeavesTakesItsWriteBack(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	release := held(t, store, db)
 	ctx, leave := context.WithCancel(t.Context())
 	o := ledgertest.Opening(acme)
@@ -249,7 +267,7 @@ func TestCallerWhoLeavesTakesItsWriteBack(t *testing.T) {
 // Once it is on its way its caller waits for it: nothing is made unseen.
 func TestCallerWhoLeavesInFlightIsToldTheOutcome(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	conn := db.Owner(t)
 	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE operations IN EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
@@ -263,7 +281,8 @@ func TestCallerWhoLeavesInFlightIsToldTheOutcome(t *testing.T) {
 		}
 		told <- err
 	}()
-	awaitCount(t, db.Owner(t), 1, `SELECT count(*) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted`)
+	awaitCount(t, db.Owner(t), 1, `SELECT count(*) FROM pg_locks WHERE relation = 'operations'::regclass AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	leave()
 	if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
 		t.Fatal(err)
@@ -275,7 +294,7 @@ func TestCallerWhoLeavesInFlightIsToldTheOutcome(t *testing.T) {
 
 func TestTooManyNewOperationsAreRefused(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	running := inState(t, store, ledger.Running)
 	release := held(t, store, db)
 	ctx, leave := context.WithCancel(t.Context())
@@ -389,4 +408,38 @@ func TestLostAnswerOfBatch(t *testing.T) {
 	if got := ledgertest.Get(t, store, warm); got.State != ledger.Succeeded {
 		t.Errorf("the change was made, and the ledger has %s", got.State)
 	}
+}
+
+// A row that somebody holds does not hold up those who want other rows.
+func TestHeldRowFailsAlone(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	ops := make([]ledger.Operation, 12)
+	for i := range ops {
+		ops[i] = inState(t, store, ledger.Running)
+	}
+	const stuck = 7
+	person := db.Owner(t)
+	if _, err := person.Exec(t.Context(), `BEGIN`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := person.Exec(t.Context(), `SELECT FROM operations WHERE id = $1::uuid FOR UPDATE`, ops[stuck].ID); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i, op := range ops {
+		all.Go(func() {
+			_, err := store.Apply(t.Context(), ledgertest.Change(op, ledger.Confirm))
+			if i == stuck {
+				wantError(t, "the row that is held", err, ledger.ErrUnavailable)
+			} else if err != nil {
+				t.Errorf("another row: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := person.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, store, ledgertest.Change(ops[stuck], ledger.Confirm))
 }

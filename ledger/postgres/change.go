@@ -27,7 +27,7 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 		"from": c.Operation.State, "event": c.Event,
 		"attempt": c.Operation.Attempt, "epoch": c.Operation.Epoch, "lease": c.Operation.Lease,
 		"request_hash": c.RequestHash[:], "actor": c.Actor,
-		"claim_id": c.Start.ClaimID, "provider_key": c.Start.ProviderKey,
+		"claim_id": uuidOf(c.Start.ClaimID), "provider_key": c.Start.ProviderKey,
 		"lease_us": micros(c.Start.Lease), "horizon_us": micros(c.Start.Horizon),
 		"number": c.Operation.Attempt + 1,
 	}
@@ -59,13 +59,19 @@ func (s *Store) Apply(ctx context.Context, c ledger.Change) (ledger.Operation, e
 	if moveTo(&c) == ledger.NeedsReview && c.Review == nil {
 		return ledger.Operation{}, errNoReview
 	}
+	if c.Operation.State == ledger.NeedsReview && c.Decision == nil {
+		return ledger.Operation{}, errNoDecision
+	}
 	if c.Write != nil {
 		return s.applyWithWrite(ctx, c)
 	}
 	return guarded(ctx, s.writes, &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c})
 }
 
-var errNoReview = errors.New("ledger: a person is asked without a question")
+var (
+	errNoReview   = errors.New("ledger: a person is asked without a question")
+	errNoDecision = errors.New("ledger: a review is left without an answer")
+)
 
 // guarded makes a write in its lane. Not done means fenced off.
 func guarded(ctx context.Context, l *lane[*write], w *write) (ledger.Operation, error) {
@@ -80,7 +86,7 @@ func guarded(ctx context.Context, l *lane[*write], w *write) (ledger.Operation, 
 
 // alter runs a guarded statement about an operation, with those of others.
 func (s *Store) alter(ctx context.Context, statement string, op ledger.Operation, args pgx.NamedArgs) (ledger.Operation, error) {
-	args["tenant"], args["key"], args["id"] = op.Tenant, op.Key, op.ID
+	args["tenant"], args["key"], args["id"] = op.Tenant, op.Key, uuidOf(op.ID)
 	return guarded(ctx, s.alterations, &write{tenant: op.Tenant, key: op.Key, statement: statement, args: args})
 }
 

@@ -53,6 +53,7 @@ func throughCutter(t *testing.T, db ledgertest.Database) (*postgres.Store, *cutt
 	u.Host = listener.Addr().String()
 	query := u.Query()
 	query.Set("sslmode", "disable")
+	query.Set("lock_timeout", "0")
 	u.RawQuery = query.Encode()
 	store, err := postgres.Open(t.Context(), u.String())
 	if err != nil {

@@ -16,8 +16,10 @@ type lane[J any] struct {
 	// fly does the jobs of one batch and sets their results. What it returns it
 	// has not done: it goes with the next flight. It may sort the seats.
 	fly func([]*seat[J]) (again []*seat[J])
-	// batch is how many jobs fly at most together.
+	// batch is how many jobs fly at most together, and how much they weigh;
+	// what is too heavy flies alone.
 	batch int
+	weigh func(J) int
 	// flights is how many flights there are at most at once, one for each crowd
 	// of jobs that wait.
 	flights, crowd int
@@ -101,7 +103,14 @@ func (l *lane[J]) run() {
 func (l *lane[J]) take(again []*seat[J]) []*seat[J] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.waiting), l.batch-len(again))
+	n, weight := 0, 0
+	for n < min(len(l.waiting), l.batch-len(again)) {
+		weight += l.weigh(l.waiting[n].job)
+		if weight > maxBatchBytes && n > 0 {
+			break
+		}
+		n++
+	}
 	if n+len(again) == 0 {
 		l.flying--
 		return nil

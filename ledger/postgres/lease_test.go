@@ -13,7 +13,7 @@ import (
 // each of them is where it should be, whatever became of it meanwhile.
 func TestLaw04_SharedLease(t *testing.T) {
 	t.Parallel()
-	store, db := ledgertest.NewStore(t)
+	store, db := patient(t)
 	release := held(t, store, db)
 	ops := make([]ledger.Operation, 6)
 	const dead, settled, patient, locked, deferred, doubted = 0, 1, 2, 3, 4, 5

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -49,6 +48,7 @@ const (
 	alterationFlights = 1
 	writeFlights      = 2
 	writeCrowd        = 16
+	maxBatchBytes     = 4 << 20
 	maxWaiting        = 4096
 	readFlights       = 4
 	readCrowd         = 16
@@ -65,6 +65,13 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: database url: %w", err)
+	}
+	switch config.ConnConfig.DefaultQueryExecMode {
+	case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe:
+	default:
+		// The others know no types of ours, or describe a statement on one
+		// connection of a pooler and run it on another.
+		return nil, errors.New("ledger: default_query_exec_mode: want cache_describe behind a pooler, and nothing otherwise")
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
 	config.ConnConfig.OnNotice = markUnreplicated
@@ -89,15 +96,19 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	shared := config.Copy()
 	shared.MaxConns, shared.MinConns = writeFlights+alterationFlights+readFlights, 0
 	if !s.pooled {
-		maps.Copy(shared.ConnConfig.RuntimeParams, batchSettings)
+		for name, value := range batchSettings {
+			if _, given := shared.ConnConfig.RuntimeParams[name]; !given {
+				shared.ConnConfig.RuntimeParams[name] = value
+			}
+		}
 	}
 	if s.batches, err = pgxpool.NewWithConfig(ctx, shared); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	s.writes = &lane[*write]{fly: s.fly, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
-	s.alterations = &lane[*write]{fly: s.fly, batch: maxBatch, flights: alterationFlights, crowd: maxBatch, limit: maxWaiting}
-	s.reads = &lane[*read]{fly: s.flyReads, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
+	s.writes = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
+	s.alterations = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: alterationFlights, crowd: maxBatch, limit: maxWaiting}
+	s.reads = &lane[*read]{fly: s.flyReads, weigh: func(*read) int { return 0 }, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
 	return s, nil
 }
 
