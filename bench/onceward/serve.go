@@ -47,6 +47,7 @@ func Serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 	if err := logLevel.UnmarshalText([]byte(*level)); err != nil {
 		return err
 	}
+	app.TuneMemory()
 	adapter := &noop.Adapter{}
 	config := app.Config{
 		DatabaseURL: *database, Reconcile: true, ReconcileInterval: time.Second,

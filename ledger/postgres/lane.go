@@ -43,7 +43,11 @@ type seat[J any] struct {
 // nothing was done: the caller left (ledger.ErrUnavailable).
 func (l *lane[J]) do(ctx context.Context, job J) error {
 	s := &seat[J]{job: job, done: make(chan struct{})}
-	l.sit(s)
+	if l.sit(s) {
+		// A caller who finds nobody flying flies at once, without a goroutine
+		// that would have to wake up, and back; who comes meanwhile does not.
+		l.fly1()
+	}
 	select {
 	case <-s.done:
 		return nil
@@ -63,14 +67,16 @@ func (l *lane[J]) full() bool {
 	return len(l.waiting) >= l.limit
 }
 
-func (l *lane[J]) sit(s *seat[J]) {
+// sit takes a place, and reports whether there is to be another flight.
+func (l *lane[J]) sit(s *seat[J]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, s)
-	if l.flying < min(l.flights, 1+len(l.waiting)/l.crowd) {
-		l.flying++
-		go l.run()
+	if l.flying >= min(l.flights, 1+len(l.waiting)/l.crowd) {
+		return false
 	}
+	l.flying++
+	return true
 }
 
 // leave takes a seat back, unless it flies.
@@ -85,17 +91,29 @@ func (l *lane[J]) leave(s *seat[J]) bool {
 	return true
 }
 
-// run flies while there are jobs.
-func (l *lane[J]) run() {
-	for seats := l.take(nil); len(seats) > 0; {
-		again := l.fly(seats)
-		for _, s := range seats {
-			if !slices.Contains(again, s) {
-				close(s.done)
+// fly1 makes one flight. If there is more to do then, somebody else does it.
+func (l *lane[J]) fly1() {
+	if seats := l.next(l.take(nil)); len(seats) > 0 {
+		go func() {
+			for len(seats) > 0 {
+				seats = l.next(seats)
 			}
-		}
-		seats = l.take(again)
+		}()
 	}
+}
+
+// next flies and returns the seats of the flight after it.
+func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
+	if len(seats) == 0 {
+		return nil
+	}
+	again := l.fly(seats)
+	for _, s := range seats {
+		if !slices.Contains(again, s) {
+			close(s.done)
+		}
+	}
+	return l.take(again)
 }
 
 // take returns the seats of the next flight, those that go again first, or ends
