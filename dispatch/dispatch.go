@@ -73,6 +73,7 @@ type Dispatcher struct {
 	Options
 	slots   chan struct{}
 	running sync.WaitGroup
+	workers *workers
 	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
 	cancel  context.CancelFunc
@@ -96,7 +97,7 @@ func New(o Options) (*Dispatcher, error) {
 		o.Changed = func(ledger.Operation) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), ctx: ctx, cancel: cancel}, nil
+	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), ctx: ctx, cancel: cancel}, nil
 }
 
 // Abandon stops settling: what is not settled ends as unknown when its lease
@@ -182,11 +183,11 @@ func (d *Dispatcher) Reserve() (release func(), err error) {
 // settled. claimed is a time before the claim was sent to the ledger.
 func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, release func()) {
 	d.running.Add(1)
-	go func() {
+	d.workers.do(func() {
 		defer d.running.Done()
 		defer release()
 		d.run(p, op, claimed)
-	}()
+	})
 }
 
 // Attempt claims another attempt of an operation (Claim from pending, Replay

@@ -13,7 +13,7 @@ import (
 // Bounds of the memory of finished operations.
 const (
 	// defaultReplayBytes bounds its size where Options name none.
-	defaultReplayBytes = 32 << 20
+	defaultReplayBytes = 16 << 20
 	// replayLife is how long it answers for an operation that it has not seen
 	// again. An incident that another replica noted shows after that.
 	replayLife = time.Minute

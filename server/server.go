@@ -64,7 +64,7 @@ type Options struct {
 	// StatsHandlers are told of every call: traces and metrics.
 	StatsHandlers []stats.Handler
 	// ReplayBytes bounds the memory of succeeded operations, from which
-	// duplicates are answered without the ledger; zero is 32 MiB, less is none.
+	// duplicates are answered without the ledger; zero is 16 MiB, less is none.
 	ReplayBytes int
 }
 

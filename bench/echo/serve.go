@@ -10,10 +10,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/onceward/onceward/bench/child"
+	"github.com/onceward/onceward/internal/app"
 )
 
 // Serve runs the echo server in this process until in ends.
 func Serve(ctx context.Context, options []grpc.ServerOption, in io.Reader, out io.Writer) error {
+	app.TuneMemory() // as Onceward's server
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -270,7 +270,7 @@ func TestLaw12_WrongConfigurationDoesNotStart(t *testing.T) {
 		is     error
 	}{
 		"another secret": {with(func(c *app.Config) { c.Secrets = foreign }), "second effects", postgres.ErrOtherSecret},
-		"no schema":      {with(func(c *app.Config) { c.DatabaseURL = empty }), "is the schema migrated?", nil},
+		"no schema":      {with(func(c *app.Config) { c.DatabaseURL = empty }), "run onceward migrate", nil},
 		"no database":    {with(func(c *app.Config) { c.DatabaseURL = "postgres://nobody@127.0.0.1:1/none" }), "connect", nil},
 		"no URL":         {with(func(c *app.Config) { c.DatabaseURL = "http://x" }), "database url", nil},
 		"lossy commits":  {with(func(c *app.Config) { c.DatabaseURL += optionOf(c.DatabaseURL, "synchronous_commit%3Doff") }), "synchronous_commit", nil},

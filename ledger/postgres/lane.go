@@ -133,7 +133,7 @@ func (l *lane[J]) take(again []*seat[J]) []*seat[J] {
 		l.flying--
 		return nil
 	}
-	seats := append(again, l.waiting[:n]...)
+	seats := slices.Concat(again, l.waiting[:n])
 	l.waiting = slices.Delete(l.waiting, 0, n)
 	return seats
 }

@@ -42,7 +42,7 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 			SELECT 'acme', '`+filled[state]+`', 'key of `+string(state)+`', 'caller', 'demo', '1', '1', sha256('a'), sha256('r'),
 				CASE WHEN `+boolean(final)+` THEN NULL ELSE '\x01'::bytea END, '`+string(state)+`', 'x', '`+effect+`', '`+string(state)+`' IN ('unknown', 'needs_review'), 1,
 				CASE WHEN '`+string(state)+`' = 'succeeded' THEN '{"id":"re_1"}'::json END, CASE WHEN '`+string(state)+`' = 'failed' THEN '{"code":"x"}'::json END,
-				'agent', '{}', now() - interval '2 days', now(), now(), CASE WHEN '`+string(state)+`' = 'running' THEN now() - interval '1 minute' END,
+				'agent', '{}', now() - interval '2 days', now(), clock_timestamp(), CASE WHEN '`+string(state)+`' = 'running' THEN now() - interval '1 minute' END,
 				CASE WHEN '`+string(state)+`' IN ('pending', 'unknown') THEN now() END, interval '1 day', 'reuse',
 				CASE WHEN `+boolean(final)+` THEN now() - interval '1 hour' END, 2;
 			INSERT INTO attempts VALUES ('acme', '`+filled[state]+`', 1, gen_random_uuid(), 'claim', 'abc', 0, now() - interval '1 hour',
