@@ -115,7 +115,7 @@ func refused(err error) bool {
 		return false
 	case errors.As(err, &pg):
 		// What ends the connection may come after the commit.
-		return pg.Severity == "ERROR" && (!away(pg.Code) || slices.Contains([]string{deadlockDetected, serializationFailure, lockNotAvailable}, pg.Code))
+		return pg.SeverityUnlocalized == "ERROR" && (!away(pg.Code) || slices.Contains([]string{deadlockDetected, serializationFailure, lockNotAvailable}, pg.Code))
 	}
 	// Arguments that cannot be encoded are not sent.
 	return errors.Is(err, errNotSent)

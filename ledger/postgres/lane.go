@@ -93,21 +93,36 @@ func (l *lane[J]) leave(s *seat[J]) bool {
 
 // fly1 makes one flight. If there is more to do then, somebody else does it.
 func (l *lane[J]) fly1() {
-	if seats := l.next(l.take(nil)); len(seats) > 0 {
-		go func() {
-			for len(seats) > 0 {
-				seats = l.next(seats)
-			}
-		}()
+	seats := l.take(nil)
+	if len(seats) == 0 {
+		return
+	}
+	if seats = l.next(seats); len(seats) > 0 {
+		go l.run(seats)
 	}
 }
 
-// next flies and returns the seats of the flight after it.
-func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
-	if len(seats) == 0 {
-		return nil
+// run flies while there are jobs.
+func (l *lane[J]) run(seats []*seat[J]) {
+	for len(seats) > 0 {
+		seats = l.next(seats)
 	}
+}
+
+// next flies and returns the seats of the flight after it. If it panics, the
+// callers get jobs without results, and the rest flies on.
+func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
+	landed := false
+	defer func() {
+		if !landed {
+			for _, s := range seats {
+				close(s.done)
+			}
+			go l.run(l.take(nil))
+		}
+	}()
 	again := l.fly(seats)
+	landed = true
 	for _, s := range seats {
 		if !slices.Contains(again, s) {
 			close(s.done)
