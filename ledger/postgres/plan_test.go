@@ -213,3 +213,25 @@ func arguments(op ledger.Operation) pgx.NamedArgs {
 		"review_reason": "", "review_detail": "", "note": "", "receipt": "{}", "failure": nil,
 	}
 }
+
+// A settlement touches no index: its new version is on the page of the old one.
+func TestSettlementStaysOnItsPage(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	store, err := postgres.Open(t.Context(), db.ServeURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const actions = 40
+	for range actions {
+		op, _, err := store.Open(t.Context(), ledgertest.Opening(acme))
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, store, ledgertest.Change(op, ledger.Confirm))
+	}
+	store.Close() // connections that end report what they did
+	watch := db.Owner(t)
+	awaitCount(t, watch, actions, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'operations'`)
+	awaitCount(t, watch, actions, `SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'operations'`)
+}
