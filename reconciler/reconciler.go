@@ -23,7 +23,7 @@ type Ledger interface {
 	ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operation, error)
 	LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error)
 	EndWatch(ctx context.Context, op ledger.Operation) error
-	Sweep(ctx context.Context, limit int) (buried, swept int64, err error)
+	Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error)
 	PrepareAudit(ctx context.Context, days int) error
 }
 
@@ -52,7 +52,7 @@ type Options struct {
 	LookupTimeout time.Duration // default 20 s
 	WatchGap      time.Duration // between two looks for a late landing; default 15 s
 	SweepInterval time.Duration // between two clean-ups; default 30 s
-	SweepBatch    int           // rows of one clean-up; default 500
+	SweepBatch    int           // rows of one clean-up; default 2000
 }
 
 // Reconciler resolves doubt and does what is due. Run it once per process, in
@@ -72,7 +72,7 @@ func New(o Options) *Reconciler {
 	o.LookupTimeout = orDefault(o.LookupTimeout, 20*time.Second)
 	o.WatchGap = orDefault(o.WatchGap, 15*time.Second)
 	o.SweepInterval = orDefault(o.SweepInterval, 30*time.Second)
-	o.SweepBatch = orDefault(o.SweepBatch, 500)
+	o.SweepBatch = orDefault(o.SweepBatch, 2000)
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
 	}
@@ -271,10 +271,10 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 	}
 }
 
-// Sweep removes what is past its window until a batch is not full.
+// Sweep removes what is past its window, until nothing is due.
 func (r *Reconciler) Sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		buried, swept, err := r.Ledger.Sweep(ctx, r.SweepBatch)
+		buried, swept, more, err := r.Ledger.Sweep(ctx, r.SweepBatch)
 		if err != nil {
 			r.Log.Error("reconciler: sweep", "error", err)
 			return
@@ -282,7 +282,7 @@ func (r *Reconciler) Sweep(ctx context.Context) {
 		if buried+swept > 0 {
 			r.Log.Info("swept", "tombstones", buried, "operations", swept)
 		}
-		if max(buried, swept) < int64(r.SweepBatch) {
+		if !more || buried+swept == 0 { // or what is due is locked
 			return
 		}
 	}

@@ -139,7 +139,7 @@ func TestLaw08_UnfinishedNeverExpires(t *testing.T) {
 		w.Database.Age(t, op, years)
 	}
 	for range 3 {
-		if _, _, err := w.Owner().Sweep(t.Context(), 100); err != nil {
+		if _, _, _, err := w.Owner().Sweep(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
 	}

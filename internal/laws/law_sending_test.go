@@ -152,7 +152,7 @@ func TestLaw04_StoreExpiresIntoUnknownOnly(t *testing.T) {
 	if due, err := store.DuePending(t.Context(), 10); err != nil || len(due) != 0 {
 		t.Errorf("an expired lease is due again: %v, %v", due, err)
 	}
-	if _, _, err := store.Sweep(t.Context(), 10); err != nil {
+	if _, _, _, err := store.Sweep(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
 	expired, _, err := store.ExpireLeases(t.Context(), 10)

@@ -45,7 +45,7 @@ func TestReport31_CleanerLeavesTheUnfinished(t *testing.T) {
 		op := ledgertest.Brought(t, store, ledgertest.Open(t, store, opening), state)
 		db.Age(t, op, years)
 		for range 2 {
-			if buried, swept, err := store.Sweep(t.Context(), 100); err != nil || buried+swept != 0 {
+			if buried, swept, _, err := store.Sweep(t.Context(), 100); err != nil || buried+swept != 0 {
 				t.Errorf("%s: %d buried, %d swept, %v", state, buried, swept, err)
 			}
 		}
@@ -237,9 +237,9 @@ type failingSweep struct {
 	fail atomic.Int32
 }
 
-func (f *failingSweep) Sweep(ctx context.Context, limit int) (int64, int64, error) {
+func (f *failingSweep) Sweep(ctx context.Context, limit int) (int64, int64, bool, error) {
 	if f.fail.Add(-1) >= 0 {
-		return 0, 0, ledger.ErrUnavailable
+		return 0, 0, false, ledger.ErrUnavailable
 	}
 	return f.Store.Sweep(ctx, limit)
 }

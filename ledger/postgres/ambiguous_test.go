@@ -252,7 +252,7 @@ func TestLaw12_LedgerAway(t *testing.T) {
 		"LeaseWatched":  func() error { _, err := store.LeaseWatched(t.Context(), 1, time.Minute); return err },
 		"EndWatch":      func() error { return store.EndWatch(t.Context(), op) },
 		"ExpireReviews": func() error { _, err := store.ExpiredReviews(t.Context(), 1); return err },
-		"Sweep":         func() error { _, _, err := store.Sweep(t.Context(), 1); return err },
+		"Sweep":         func() error { _, _, _, err := store.Sweep(t.Context(), 1); return err },
 	}
 	for name, call := range calls {
 		wantError(t, name, call(), ledger.ErrUnavailable)

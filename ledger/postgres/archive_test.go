@@ -78,7 +78,7 @@ func (a archive) end(t *testing.T, ops ...ledger.Operation) {
 	for _, op := range ops {
 		a.db.Age(t, op, 2*ledgertest.Window)
 	}
-	if _, swept, err := a.store.Sweep(t.Context(), 1000); err != nil || swept != int64(len(ops)) {
+	if _, swept, _, err := a.store.Sweep(t.Context(), 1000); err != nil || swept != int64(len(ops)) {
 		t.Fatalf("swept %d, %v; want %d", swept, err, len(ops))
 	}
 }

@@ -13,7 +13,7 @@ func RequestPath() map[string]string {
 func Background() map[string]string {
 	return map[string]string{
 		"expire leases": expireLeasesSQL, "due pending": duePendingSQL, "lease unknown": leaseUnknownSQL,
-		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL, "sweep later": sweepLaterSQL,
+		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL,
 	}
 }
 

@@ -129,7 +129,7 @@ func TestBackgroundReadsByIndex(t *testing.T) {
 		"expire leases": "leases_due: (expires_at <= ", "due pending": "operations_next_due: (next_attempt_at <= ",
 		"lease unknown": "operations_next_due: (next_attempt_at <= ", "expired reviews": "reviews_expiring: (expires_at <= ",
 		"lease watched": "operations_watch_due: (watch_next_at <= ",
-		"bury":          "operations_sweep_due: (sweep_at <= ", "sweep": "operations_sweep_due: (sweep_at <= ", "sweep later": "operations_sweep_due: (sweep_at <= ",
+		"bury":          "operations_sweep_due: (sweep_at <= ", "sweep": "operations_sweep_due: (sweep_at <= ",
 	} {
 		var reads []string
 		explain(t, conn, postgres.Background()[name], args).walk(func(p plan) {

@@ -64,8 +64,8 @@ var (
 	burySQL string
 	//go:embed sql/sweep.sql
 	sweepSQL string
-	//go:embed sql/sweep_later.sql
-	sweepLaterSQL string
+	//go:embed sql/sweep_due.sql
+	sweepDueSQL string
 	//go:embed sql/leases_due.sql
 	leasesDueSQL string
 	//go:embed sql/prepare_audit.sql

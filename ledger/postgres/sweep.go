@@ -69,22 +69,23 @@ func (s *Store) EndWatch(ctx context.Context, op ledger.Operation) error {
 	return unavailable(err)
 }
 
-// Sweep removes finished operations past their window, at most limit, leaving
-// tombstones where their keys are refused for ever. It returns how many
-// tombstones were laid and how many operations went.
-func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, err error) {
-	tag, err := s.pool.Exec(ctx, burySQL, pgx.NamedArgs{"limit": limit})
+// Sweep looks at the first limit operations that may be past their windows. It
+// removes those that are, and leaves tombstones where their keys are refused for
+// ever; such an operation goes when its tombstone has rested. What cannot go yet
+// is put off. It returns how many tombstones were laid and how many operations
+// went; more reports that others are due.
+func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error) {
+	args := pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)}
+	tag, err := s.pool.Exec(ctx, burySQL, args)
 	if err != nil {
-		return 0, 0, unavailable(err)
+		return 0, 0, false, unavailable(err)
 	}
 	buried = tag.RowsAffected()
-	tag, err = s.pool.Exec(ctx, sweepSQL, pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)})
-	if err != nil {
-		return buried, 0, unavailable(err)
+	if tag, err = s.pool.Exec(ctx, sweepSQL, args); err != nil {
+		return buried, 0, false, unavailable(err)
 	}
 	swept = tag.RowsAffected()
-	_, err = s.pool.Exec(ctx, sweepLaterSQL, pgx.NamedArgs{"limit": limit})
-	return buried, swept, unavailable(err)
+	return buried, swept, more, unavailable(s.pool.QueryRow(ctx, sweepDueSQL).Scan(&more))
 }
 
 // PrepareAudit makes room for the audit events of operations of the days to

@@ -89,7 +89,7 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 	if unknown, err := store.LeaseUnknown(t.Context(), 10, time.Minute); err != nil || len(unknown) != 2 {
 		t.Errorf("leased %v, %v; want the unknown one and the one that is now", ids(unknown), err)
 	}
-	if _, swept, err := store.Sweep(t.Context(), 10); err != nil || swept != 2 {
+	if _, swept, _, err := store.Sweep(t.Context(), 10); err != nil || swept != 2 {
 		t.Errorf("swept %d, %v; want those past their window", swept, err)
 	}
 }

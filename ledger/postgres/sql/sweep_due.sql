@@ -1,0 +1,1 @@
+SELECT EXISTS (SELECT FROM operations WHERE sweep_at <= (SELECT clock_timestamp()))
