@@ -39,7 +39,7 @@ func TestAudit(t *testing.T) {
 	record(old, ledger.Succeeded)
 	record(old, ledger.Failed)
 	unknown := record(held, ledger.Unknown)
-	if _, swept, err := store.Sweep(t.Context(), 10); err != nil || swept != 2 {
+	if _, swept, _, err := store.Sweep(t.Context(), 10); err != nil || swept != 2 {
 		t.Fatalf("swept %d, %v", swept, err)
 	}
 	runScript(t, "audit", func(e *testscript.Env) error {
