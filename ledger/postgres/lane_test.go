@@ -164,6 +164,7 @@ func TestLaneSurvivesAPanic(t *testing.T) {
 		r.come(t, &done, 2, 3)
 		close(r.leave)
 		done.Wait()
+		synctest.Wait()
 		if want := [][]int{{1}, {2, 3}}; !slices.EqualFunc(r.batches, want, slices.Equal[[]int]) {
 			t.Errorf("flights %v, want %v", r.batches, want)
 		}
