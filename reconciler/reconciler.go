@@ -276,7 +276,9 @@ func (r *Reconciler) Sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		buried, swept, more, err := r.Ledger.Sweep(ctx, r.SweepBatch)
 		if err != nil {
-			r.Log.Error("reconciler: sweep", "error", err)
+			if ctx.Err() == nil {
+				r.Log.Error("reconciler: sweep", "error", err)
+			}
 			return
 		}
 		if buried+swept > 0 {
