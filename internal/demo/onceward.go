@@ -24,7 +24,7 @@ const (
 	// shortest keeps scaled times in the reach of a busy machine.
 	shortest = time.Second
 	// resolveTimeout is how long after the last answer doubts are waited for.
-	resolveTimeout = 20 * time.Second
+	resolveTimeout = 80 * time.Second // longer than the lease of a reconciler that was killed
 )
 
 // Outcome is what came of a play through Onceward.
