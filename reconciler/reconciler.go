@@ -49,7 +49,7 @@ type Options struct {
 	Interval      time.Duration // between two rounds; default 1 s
 	Concurrency   int           // attempts, and looks, made at once; default 16 each
 	Lease         time.Duration // of a row; longer than LookupTimeout; default 1 min
-	LookupTimeout time.Duration // default 20 s
+	LookupTimeout time.Duration // default 20 s, or a third of the lease where that is less
 	WatchGap      time.Duration // between two looks for a late landing; default 15 s
 	SweepInterval time.Duration // between two clean-ups; default 30 s
 	SweepBatch    int           // rows of one clean-up; default 2000
@@ -69,7 +69,7 @@ func New(o Options) *Reconciler {
 	o.Interval = orDefault(o.Interval, time.Second)
 	o.Concurrency = orDefault(o.Concurrency, 16)
 	o.Lease = orDefault(o.Lease, time.Minute)
-	o.LookupTimeout = orDefault(o.LookupTimeout, 20*time.Second)
+	o.LookupTimeout = orDefault(o.LookupTimeout, min(20*time.Second, o.Lease/3))
 	o.WatchGap = orDefault(o.WatchGap, 15*time.Second)
 	o.SweepInterval = orDefault(o.SweepInterval, 30*time.Second)
 	o.SweepBatch = orDefault(o.SweepBatch, 2000)

@@ -51,6 +51,10 @@ type Config struct {
 	Reconcile         bool
 	ReconcileInterval time.Duration
 
+	// ReconcileLease is how long the reconciler has an operation in doubt to
+	// itself; zero is its default.
+	ReconcileLease time.Duration
+
 	// ShutdownGrace is how long calls and attempts under way may take after
 	// the end was asked for; default 30 s.
 	ShutdownGrace time.Duration
@@ -121,7 +125,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		ReplayBytes: replayBytes,
 	})
 	a.reconciler = reconciler.New(reconciler.Options{
-		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval,
+		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
 	})
 	return a, nil
 }

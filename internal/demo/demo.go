@@ -38,9 +38,10 @@ type Setup struct {
 	ProviderURL string   // of its fake provider
 	Tenants     []string // they exist, and each has an agent with a key
 	// AttemptTimeout and LeaseGrace make up a lease, SettleTime is the longest
-	// that the provider's look-ups lag, and ReconcileInterval is the time
-	// between two rounds of the reconciler: all short, as a demo wants them.
-	AttemptTimeout, LeaseGrace, SettleTime, ReconcileInterval time.Duration
+	// that the provider's look-ups lag, ReconcileInterval is the time between two
+	// rounds of the reconciler, and ReconcileLease is how long it has an operation
+	// to itself: all short, as a demo wants them.
+	AttemptTimeout, LeaseGrace, SettleTime, ReconcileInterval, ReconcileLease time.Duration
 }
 
 // The limits of Options.Speed.

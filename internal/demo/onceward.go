@@ -21,10 +21,12 @@ const (
 	settleTime        = 4 * time.Second
 	leaseGrace        = time.Second
 	reconcileInterval = 100 * time.Millisecond
+	// reconcileLease is what a reconciler that is killed keeps an operation for.
+	reconcileLease = 5 * time.Second
 	// shortest keeps scaled times in the reach of a busy machine.
 	shortest = time.Second
 	// resolveTimeout is how long after the last answer doubts are waited for.
-	resolveTimeout = 80 * time.Second // longer than the lease of a reconciler that was killed
+	resolveTimeout = 20 * time.Second
 )
 
 // Outcome is what came of a play through Onceward.
@@ -103,7 +105,7 @@ func (s *stage) setup(play Play, lines []Line) Setup {
 	setup := Setup{
 		Name: "plain", ProviderURL: s.server.URL(), Tenants: tenantsOf(lines),
 		AttemptTimeout: max(s.pace.of(attemptTimeout), shortest), LeaseGrace: leaseGrace,
-		SettleTime: max(s.pace.of(settleTime), shortest), ReconcileInterval: reconcileInterval,
+		SettleTime: max(s.pace.of(settleTime), shortest), ReconcileInterval: reconcileInterval, ReconcileLease: reconcileLease,
 	}
 	if play == Killed {
 		setup.Name = "killed"

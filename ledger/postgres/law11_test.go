@@ -13,6 +13,36 @@ import (
 	"github.com/onceward/onceward/ledger/postgres"
 )
 
+// The serving role may ask for the days to come, through a function that runs as
+// the owner. Functions of its own that have the names of what that calls are not
+// what is called.
+func TestLaw11_PreparingDaysLendsNoRights(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	db.Exec(t, `GRANT CREATE ON SCHEMA public TO onceward_serve`) // as databases of Postgres 14 have it
+	conn := db.Serve(t)
+	for _, sql := range []string{
+		`CREATE TABLE calls (who text)`,
+		`GRANT INSERT ON calls TO PUBLIC`,
+		`CREATE FUNCTION public.note(who text) RETURNS void LANGUAGE sql AS 'INSERT INTO public.calls VALUES (who)'`,
+		`CREATE FUNCTION public.to_char(date, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM public.note(current_user::text); RETURN pg_catalog.to_char($1::timestamp, $2); END $$`,
+		`CREATE FUNCTION public.generate_series(date, date, interval) RETURNS SETOF timestamp LANGUAGE plpgsql AS $$ BEGIN PERFORM public.note(current_user::text); RETURN QUERY SELECT pg_catalog.generate_series($1::timestamp, $2::timestamp, $3); END $$`,
+		`CREATE FUNCTION public.pg_advisory_xact_lock(integer) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM public.note(current_user::text); END $$`,
+		`CREATE FUNCTION public.format(text, text, uuid, uuid) RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM public.note(current_user::text); RETURN pg_catalog.format($1, $2, $3, $4); END $$`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	var made int
+	if err := conn.QueryRow(t.Context(), `SELECT audit_events_prepare(current_date + 20, current_date + 21)`).Scan(&made); err != nil || made != 2 {
+		t.Errorf("made %d days, %v; want 2", made, err)
+	}
+	if n := db.Count(t, `SELECT count(*) FROM calls`); n != 0 {
+		t.Errorf("%d calls of the serving role's functions were made as the owner", n)
+	}
+}
+
 func TestLaw11_ServingRoleCannotEditTheAuditRecord(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)

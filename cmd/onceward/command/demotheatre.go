@@ -104,6 +104,7 @@ func (t *demoTheatre) open(ctx context.Context, setup demo.Setup) (_ demo.Servic
 		"--demo-provider-url=" + setup.ProviderURL, "--demo-provider-token-file=" + tokenFile,
 		"--demo-attempt-timeout=" + setup.AttemptTimeout.String(), "--demo-settle-time=" + setup.SettleTime.String(),
 		"--lease-grace=" + setup.LeaseGrace.String(), "--reconcile-interval=" + setup.ReconcileInterval.String(),
+		"--reconcile-lease=" + setup.ReconcileLease.String(),
 	}
 	// The URL holds a password, which the list of processes must not show; and
 	// what the user has set for another service is not meant for this one.

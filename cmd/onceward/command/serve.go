@@ -31,6 +31,7 @@ type serveCmd struct {
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
 	ReconcileInterval time.Duration `env:"ONCEWARD_RECONCILE_INTERVAL" default:"1s" help:"Time between two rounds of the reconciler."`
+	ReconcileLease    time.Duration `env:"ONCEWARD_RECONCILE_LEASE" default:"1m" help:"How long a process has an operation in doubt to itself: one that is killed keeps it that long. Looks at a provider may take a third of it."`
 
 	LogLevel  slog.Level `env:"ONCEWARD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"ONCEWARD_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
@@ -60,7 +61,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		}
 	}
 	for flag, d := range map[string]time.Duration{
-		"lease-grace": c.LeaseGrace, "reconcile-interval": c.ReconcileInterval,
+		"lease-grace": c.LeaseGrace, "reconcile-interval": c.ReconcileInterval, "reconcile-lease": c.ReconcileLease,
 		"demo-attempt-timeout": c.DemoAttemptTimeout, "demo-settle-time": c.DemoSettleTime,
 	} {
 		if d <= 0 {
@@ -81,7 +82,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	config := app.Config{
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: registry, Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
-		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval,
+		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 	}
 	if slices.Contains(c.Roles, "api") {
 		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
