@@ -1,0 +1,172 @@
+package definition_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/onceward/onceward/actions/definition"
+)
+
+func TestLoad(t *testing.T) {
+	set, err := definition.Load("testdata/stripe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, a := set.Providers["stripe"], set.Actions["stripe.refund.create"]
+	if p == nil || a == nil {
+		t.Fatalf("got %v, %v", set.Providers, set.Actions)
+	}
+	if p.Adapter != definition.AdapterHTTP || p.Keys.Window.Std() != 24*time.Hour || p.HTTP.Auth.Bearer.Env != "STRIPE_API_KEY" {
+		t.Errorf("provider: %+v", p)
+	}
+	if r := p.Outcomes[0]; !r.Status[0].Has(409) || r.Status[0].Has(410) || r.Is != "in_progress" || !r.Unverified {
+		t.Errorf("rule: %+v", r)
+	}
+	if a.Timeout.Std() != 80*time.Second || len(a.Lookups) != 2 || a.Lookups[1].Absence.Reads != 3 {
+		t.Errorf("action: %+v", a)
+	}
+	if got := set.Place(a.Place.File, "lookups[1].absence.gap"); got.Line == 0 || got.File != filepath.Join("testdata", "stripe", "refund.yaml") {
+		t.Errorf("place: %v", got)
+	}
+	if got := p.Secrets(); len(got) != 2 || got["webhooks.verify.secrets[0]"].Env != "STRIPE_WEBHOOK_SECRET" {
+		t.Errorf("secrets: %v", got)
+	}
+}
+
+// files are the good files with changes, by file and text.
+func files(t *testing.T, file, from, to string) fstest.MapFS {
+	t.Helper()
+	out := fstest.MapFS{}
+	for _, name := range []string{"provider.yaml", "refund.yaml"} {
+		data, err := os.ReadFile(filepath.Join("testdata/stripe", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if name == file {
+			if !strings.Contains(text, from) {
+				t.Fatalf("%s has no %q", file, from)
+			}
+			text = strings.Replace(text, from, to, 1)
+		}
+		out[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return out
+}
+
+// Each fault is refused with its file, line and field.
+func TestLoadRefuses(t *testing.T) {
+	const provider, action = "provider.yaml", "refund.yaml"
+	for _, test := range []struct{ file, from, to, want string }{
+		{provider, "  max_length: 255", "  max_lenght: 255", "provider.yaml:18:3: keys.max_lenght: there is no such field"},
+		{provider, "  max_length: 255", "  max_length: 20", "provider.yaml:18:3: keys.max_length: our keys have 26 characters"},
+		{provider, "  max_length: 255", "  alphabet: '[A-F]'", "keys.alphabet: our keys look like"},
+		{provider, "  window: 24h", "  window: 24", `keys.window: is number, want string (put it in quotes)`},
+		{provider, "  window: 24h", "  window: a day", `keys.window: "a day" is no length of time`},
+		{provider, "  margin: 1h", "  margin: 24h", "keys.margin: leaves nothing"},
+		{provider, "in_flight: conflict", "in_flight: executes", "keys.in_flight: a duplicate that is executed"},
+		{provider, "place: header", "place: head", `keys.place: want one of "header"`},
+		{provider, "  name: Idempotency-Key\n", "", "keys: place: header wants a name"},
+		{provider, "kind: provider", "kind: supplier", "kind: want provider or action"},
+		{provider, "kind: provider", "kind: provider\nkind: action", "provider.yaml:2:1: "},
+		{provider, "name: stripe", "name: Stripe", "name: "},
+		{provider, `version: "1"`, `version: 1`, "version: is number, want string (put it in quotes)"},
+		{provider, "https://api.stripe.com", "http://api.stripe.com", "http.base_url: plain http"},
+		{provider, "https://api.stripe.com", "https://${args.host}", "http.base_url: may hold ${config.…} and nothing else"},
+		{provider, "bearer: {env: STRIPE_API_KEY}", "bearer: {env: STRIPE_API_KEY, file: key}", "http.auth.bearer: want a reference to a secret"},
+		{provider, "bearer: {env: STRIPE_API_KEY}", "bearer: sk_live_123", "http.auth.bearer: is string, want object"},
+		{provider, "    source: errors\nkeys:", "    source: manual\nkeys:", `http.auth.source: the provider has no document "manual"`},
+		{provider, "    is: rate_limited\n    because: Rate limits are applied before the request is executed.\n", "    is: rate_limited\n", "outcomes[2]: rate_limited claims that nothing was applied"},
+		{provider, "  - status: [429]\n", "  - status: [409]\n    code: [idempotency_key_in_use]\n", "outcomes[2]: overlaps outcomes[0], which says in_progress"},
+		{provider, "  - status: [429]\n", "  - status: [600]\n", "outcomes[2].status[0]"},
+		{provider, "rate_limit:\n  signals: [{header: Retry-After}]", "rate_limit:\n  signals: [{as: seconds}]", "rate_limit.signals[0]: want either a header or a value"},
+		{provider, "scheme: stripe,", "scheme: stripe, header: X,", "webhooks.verify.header: belongs to scheme: hmac"},
+		{provider, "name: stripe", "name: &n stripe", "anchors, aliases"},
+		{provider, "name: stripe", "name: stripe\nadapter: smtp", `adapter: adapter smtp wants the part "smtp"`},
+		{action, "provider: stripe", "provider: strype", `refund.yaml:4:1: provider: there is no provider "strype"`},
+		{action, "type: object", "type: objekt", "arguments: is no schema"},
+		{action, "from: arguments.payment_intent", "from: arguments.charge", `key.parts[1].from: the arguments have no property "charge"`},
+		{action, "advisory_args: []", "advisory_args: [amount]", `key.parts[2].from: "amount" is advisory`},
+		{action, "amount: 4900, reason", "amount: -1, reason", "examples[0].arguments.amount"},
+		{action, "  method: POST\n", "  method: GET\n", "request.form: a GET has no body"},
+		{action, "  form:\n", "  json: {}\n  form:\n", "request: has 2 bodies (json, form)"},
+		{action, "receipt:\n", "statement: {sql: SELECT 1}\nreceipt:\n", "statement: does not belong to adapter: http"},
+		{action, "    match: item.metadata.operation_id == operation.id\n", "", "lookups[1]: items want a match"},
+		{action, "    item: body\n", "    item: body\n    absence: {settle_time: 1m}\n", "lookups[0].absence: a look-up that needs a reference"},
+		{action, "timeout: 80s", "timeout: 80s\n- x", "refund.yaml:"},
+	} {
+		_, err := definition.LoadFS(files(t, test.file, test.from, test.to), ".")
+		var faults *definition.FaultsError
+		if !errors.As(err, &faults) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got\n%v\nwant %s", test.to, err, test.want)
+			continue
+		}
+		for _, f := range faults.Faults {
+			if f.Place.Line == 0 {
+				t.Errorf("%q: %s has no place", test.to, f)
+			}
+		}
+	}
+}
+
+func TestLoadRefusesTwo(t *testing.T) {
+	fsys := files(t, "provider.yaml", "kind", "kind")
+	fsys["again.yaml"] = fsys["refund.yaml"]
+	if _, err := definition.LoadFS(fsys, "."); err == nil || !strings.Contains(err.Error(), "refund.yaml:2:1: type: stripe.refund.create is declared in again.yaml too") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := definition.LoadFS(fstest.MapFS{"a.txt": {}}, "."); err == nil || !strings.Contains(err.Error(), "no .yaml files") {
+		t.Errorf("got %v", err)
+	}
+	fsys = files(t, "provider.yaml", "kind", "kind")
+	fsys["two.yaml"] = &fstest.MapFile{Data: []byte("kind: provider\n---\nkind: action\n")}
+	fsys[".hidden/bad.yaml"] = &fstest.MapFile{Data: []byte("{")}
+	if _, err := definition.LoadFS(fsys, "."); err == nil || err.Error() != "two.yaml:1:1: want exactly one document in a file" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A rule that is a special case of a later one does not overlap it.
+func TestRulesMayBeSpecial(t *testing.T) {
+	fsys := files(t, "provider.yaml", "  - status: [429]\n", "  - status: [409]\n    is: maybe_ours\n  - status: [429]\n")
+	if _, err := definition.LoadFS(fsys, "."); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEachProof(t *testing.T) {
+	set, err := definition.Load("testdata/stripe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]definition.Proof{}
+	definition.EachProof(set.Providers["stripe"], func(field string, p definition.Proof) { fields[field] = p })
+	want := []string{
+		"errors", "http.auth", "keys", "outcomes[0]", "outcomes[1]", "outcomes[2]", "rate_limit",
+		"webhooks", "webhooks.events[0]", "webhooks.events[0].receipt",
+	}
+	if got := slices.Sorted(maps.Keys(fields)); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if fields["keys"].Source != "idempotency" || !fields["outcomes[0]"].Unverified {
+		t.Errorf("got %v", fields)
+	}
+}
+
+func TestJSONSchema(t *testing.T) {
+	for _, kind := range []string{"provider", "action"} {
+		if text, err := definition.JSONSchema(kind); err != nil || !strings.Contains(string(text), "2020-12") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if _, err := definition.JSONSchema("../load"); err == nil {
+		t.Error("no such schema")
+	}
+}

@@ -1,0 +1,150 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+// Limits of one expression.
+const (
+	maxExpressionBytes = 8 << 10
+	maxCost            = 20_000_000 // in CEL's units; some tens of milliseconds
+)
+
+// Env is what expressions of one kind can see. It is immutable and safe for
+// concurrent use.
+type Env struct {
+	cel       *cel.Env
+	variables []string
+}
+
+// NewEnv makes an environment with the named variables; their types are open.
+func NewEnv(variables ...string) (*Env, error) {
+	options := []cel.EnvOption{
+		cel.CustomTypeAdapter(adapter{}),
+		cel.OptionalTypes(),
+		ext.Strings(), ext.Encoders(), ext.Lists(), ext.Regex(),
+		cel.ParserRecursionLimit(100),
+		cel.ParserExpressionSizeLimit(maxExpressionBytes),
+	}
+	for _, v := range variables {
+		options = append(options, cel.Variable(v, cel.DynType))
+	}
+	env, err := cel.NewEnv(append(options, functions()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("expressions: %w", err)
+	}
+	return &Env{cel: env, variables: slices.Clone(variables)}, nil
+}
+
+// Expression is a compiled expression. It is immutable and safe for concurrent
+// use.
+type Expression struct {
+	text    string
+	program cel.Program
+}
+
+// Expression compiles an expression. Its error names the position in the text
+// and what was not understood.
+func (e *Env) Expression(text string) (*Expression, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("the expression is empty")
+	}
+	ast, issues := e.cel.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, compileError(issues, e.variables)
+	}
+	program, err := e.cel.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, fmt.Errorf("expression: %w", err)
+	}
+	return &Expression{text: text, program: program}, nil
+}
+
+// compileError says the first thing that is wrong in one line.
+func compileError(issues *cel.Issues, variables []string) error {
+	first := issues.Errors()[0]
+	message := first.Message
+	if name, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
+		name, _, _ = strings.Cut(name, "'")
+		return fmt.Errorf("at character %d: there is no %q here; there are %s", first.Location.Column()+1, name, strings.Join(variables, ", "))
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	return fmt.Errorf("at character %d: %s", first.Location.Column()+1, message)
+}
+
+// String returns the expression as it was written.
+func (x *Expression) String() string { return x.text }
+
+// Vars are the values of variables: nil, bool, string, json.Number, integers,
+// time.Time, []any and map[string]any of such values. They are not changed.
+type Vars map[string]any
+
+// omitted is the type of Omitted.
+type omitted struct{}
+
+// Omitted is the result of an expression that is an empty optional: the member,
+// parameter or header that it stands for is left out.
+var Omitted any = omitted{} //nolint:gochecknoglobals // a sentinel value, never changed
+
+// Eval returns the value of the expression: nil, bool, string, json.Number,
+// time.Time, []any, map[string]any, or Omitted for an empty optional. It fails
+// when a member is missing, types do not fit, the result is a double, or it costs
+// too much.
+func (x *Expression) Eval(vars Vars) (any, error) {
+	result, err := x.eval(vars)
+	if err != nil {
+		return nil, err
+	}
+	native, err := toNative(result)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x.text, err)
+	}
+	return native, nil
+}
+
+func (x *Expression) eval(vars Vars) (ref.Val, error) {
+	result, _, err := x.program.Eval(map[string]any(vars))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x.text, err)
+	}
+	return result, nil
+}
+
+// Bool returns whether the expression is true. What is no bool is an error.
+func (x *Expression) Bool(vars Vars) (bool, error) {
+	result, err := x.eval(vars)
+	if err != nil {
+		return false, err
+	}
+	b, ok := result.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("%s: is %s, want true or false", x.text, result.Type().TypeName())
+	}
+	return bool(b), nil
+}
+
+// Text returns the value of the expression as text: a string as it is, a number
+// in its digits, true or false; "" with false for null and an empty optional.
+// Lists, objects and times are errors.
+func (x *Expression) Text(vars Vars) (string, bool, error) {
+	value, err := x.Eval(vars)
+	if err != nil {
+		return "", false, err
+	}
+	if value == nil || value == Omitted {
+		return "", false, nil
+	}
+	text, err := textOf(value)
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", x.text, err)
+	}
+	return text, true, nil
+}
