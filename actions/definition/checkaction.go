@@ -10,6 +10,12 @@ import (
 	"github.com/onceward/onceward/actions"
 )
 
+// Methods of HTTP.
+const (
+	get  = "GET"
+	post = "POST"
+)
+
 func (c *checker) action(a *Action) {
 	provider := c.set.Providers[a.Provider]
 	if provider == nil {
@@ -73,7 +79,7 @@ func (c *checker) performs(a *Action, p *Provider) {
 		return
 	}
 	c.request("request", a.Request)
-	if a.Request.Method == "GET" {
+	if a.Request.Method == get {
 		c.fault("request.method", "an action writes: GET does not")
 	}
 	keys := a.Keys
@@ -158,7 +164,7 @@ func (c *checker) lookups(a *Action) {
 		}
 		names[l.Name] = true
 		c.request(field+".request", &l.Request)
-		if l.Request.Method != "GET" && l.Request.Method != "POST" {
+		if l.Request.Method != get && l.Request.Method != post {
 			c.fault(field+".request.method", "a look-up is a GET, or a POST that searches")
 		}
 		if (l.Item == "") == (l.Items == "") {

@@ -150,7 +150,7 @@ func (r *Request) bodies() []string {
 func (c *checker) request(field string, r *Request) {
 	if bodies := r.bodies(); len(bodies) > 1 {
 		c.fault(field, "has %d bodies (%s): want one at most", len(bodies), strings.Join(bodies, ", "))
-	} else if r.Method == "GET" && len(bodies) == 1 {
+	} else if r.Method == get && len(bodies) == 1 {
 		c.fault(field+"."+bodies[0], "a GET has no body")
 	}
 	if !strings.HasPrefix(r.Path, "/") && !strings.HasPrefix(r.Path, "https://") && !strings.HasPrefix(r.Path, "http://") {

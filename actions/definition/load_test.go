@@ -65,7 +65,7 @@ func files(t *testing.T, file, from, to string) fstest.MapFS {
 func TestLoadRefuses(t *testing.T) {
 	const provider, action = "provider.yaml", "refund.yaml"
 	for _, test := range []struct{ file, from, to, want string }{
-		{provider, "  max_length: 255", "  max_lenght: 255", "provider.yaml:18:3: keys.max_lenght: there is no such field"},
+		{provider, "  max_length: 255", "  max_size: 255", "provider.yaml:18:3: keys.max_size: there is no such field"},
 		{provider, "  max_length: 255", "  max_length: 20", "provider.yaml:18:3: keys.max_length: our keys have 26 characters"},
 		{provider, "  max_length: 255", "  alphabet: '[A-F]'", "keys.alphabet: our keys look like"},
 		{provider, "  window: 24h", "  window: 24", `keys.window: is number, want string (put it in quotes)`},

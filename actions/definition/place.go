@@ -38,7 +38,7 @@ func (s *Set) Fault(file, field, problem string) Fault {
 
 // child returns the node of a member or item, with its key where it has one.
 func child(node ast.Node, token string) (key, value ast.Node) {
-	switch n := node.(type) {
+	switch n := node.(type) { //nolint:exhaustive // other nodes have no children
 	case *ast.MappingNode:
 		for _, member := range n.Values {
 			if member.Key.GetToken().Value == token {
@@ -136,7 +136,7 @@ type oddFinder struct{ found ast.Node }
 
 // Visit implements ast.Visitor.
 func (f *oddFinder) Visit(node ast.Node) ast.Visitor {
-	switch node.(type) {
+	switch node.(type) { //nolint:exhaustive // the odd ones
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
 		if f.found == nil {
 			f.found = node

@@ -13,7 +13,7 @@ func EachProof(value any, do func(field string, proof Proof)) {
 }
 
 func eachProof(v reflect.Value, field string, do func(string, Proof)) {
-	switch v.Kind() { //nolint:exhaustive // other kinds hold no proofs
+	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			eachProof(v.Elem(), field, do)
@@ -69,7 +69,7 @@ func (p *Provider) Secrets() map[string]Secret {
 }
 
 func eachSecret(v reflect.Value, field string, do func(string, Secret)) {
-	switch v.Kind() { //nolint:exhaustive // other kinds hold no secrets
+	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			eachSecret(v.Elem(), field, do)
