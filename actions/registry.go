@@ -3,8 +3,11 @@ package actions
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Action is a registered action type: its adapter, its spec with defaults
@@ -25,17 +28,65 @@ func (a *Action) Validate(args Arguments) error {
 	return a.Adapter.Validate(args)
 }
 
-// Registry is the set of action types that a server knows. It is immutable
-// and safe for concurrent use.
+// Registry is the set of action types that a server knows. It is safe for
+// concurrent use. What it returned stays valid when it changes.
 type Registry struct {
+	now atomic.Pointer[registered]
+	mu  sync.Mutex // of Replace
+}
+
+// registered is what a registry has at one time. It is immutable.
+type registered struct {
 	byType map[string]*Action
 	sorted []*Action
+	// superseded are actions of other versions, which operations that are under
+	// way began with.
+	superseded map[version]*Action
+}
+
+// version names one rendering of an action type.
+type version struct{ actionType, adapter, contract string }
+
+func versionOf(a *Action) version {
+	return version{a.Spec.Type, a.Spec.Version, a.Spec.Contract.Version}
 }
 
 // NewRegistry checks every adapter's spec and compiles its schema. It reports
 // all faults at once; a registry with a fault is not made.
 func NewRegistry(adapters ...Adapter) (*Registry, error) {
-	r := &Registry{byType: make(map[string]*Action, len(adapters))}
+	r := &Registry{}
+	if err := r.Replace(adapters...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Replace puts other adapters in the place of those that the registry has. With
+// a fault in any of them nothing changes. New requests get the new actions;
+// operations that began with another version go on with it ([Registry.At]), as
+// long as this registry lives.
+func (r *Registry) Replace(adapters ...Adapter) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, err := register(adapters)
+	if err != nil {
+		return err
+	}
+	if last := r.now.Load(); last != nil {
+		maps.Copy(next.superseded, last.superseded)
+		for _, a := range last.sorted {
+			next.superseded[versionOf(a)] = a
+		}
+	}
+	for _, a := range next.sorted {
+		delete(next.superseded, versionOf(a))
+	}
+	r.now.Store(next)
+	return nil
+}
+
+func register(adapters []Adapter) (*registered, error) {
+	r := &registered{byType: make(map[string]*Action, len(adapters)), superseded: map[version]*Action{}}
 	var errs []error
 	for _, ad := range adapters {
 		spec := ad.Spec().WithDefaults()
@@ -66,9 +117,24 @@ func NewRegistry(adapters ...Adapter) (*Registry, error) {
 
 // Get returns the action of a type, or false when it is not registered.
 func (r *Registry) Get(actionType string) (*Action, bool) {
-	a, ok := r.byType[actionType]
+	a, ok := r.now.Load().byType[actionType]
 	return a, ok
 }
 
+// At returns the action of a type as an operation began with it: the one of the
+// versions that it has on record where this registry knows it, else the present
+// one (what is frozen decides then whether it may be sent). It returns false when
+// neither is there.
+func (r *Registry) At(actionType, adapterVersion, contractVersion string) (*Action, bool) {
+	now := r.now.Load()
+	present, ok := now.byType[actionType]
+	if wanted := (version{actionType, adapterVersion, contractVersion}); !ok || versionOf(present) != wanted {
+		if a, known := now.superseded[wanted]; known {
+			return a, true
+		}
+	}
+	return present, ok
+}
+
 // All returns the actions sorted by type. The slice must not be changed.
-func (r *Registry) All() []*Action { return r.sorted }
+func (r *Registry) All() []*Action { return r.now.Load().sorted }

@@ -208,3 +208,51 @@ func TestZeroValuesAreCareful(t *testing.T) {
 		}
 	}
 }
+
+// What is under way goes on with the version that it began with.
+func TestReplace(t *testing.T) {
+	versioned := func(adapter, contract string) stub {
+		spec := goodSpec("pay.refund")
+		spec.Version, spec.Contract.Version = adapter, contract
+		return stub{spec: spec}
+	}
+	r, err := NewRegistry(versioned("1", "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := r.Get("pay.refund")
+	bad := versioned("2", "1")
+	bad.spec.Schema = nil
+	if err := r.Replace(bad); err == nil {
+		t.Error("a fault was taken")
+	}
+	if now, ok := r.Get("pay.refund"); !ok || now != first {
+		t.Error("a fault changed something")
+	}
+	if err := r.Replace(versioned("2", "1")); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := r.Get("pay.refund")
+	for _, test := range []struct {
+		adapter, contract string
+		want              *Action
+	}{
+		{"1", "1", first}, {"2", "1", second}, {"1", "2", second}, {"0", "0", second},
+	} {
+		if got, ok := r.At("pay.refund", test.adapter, test.contract); !ok || got != test.want {
+			t.Errorf("version %s, contract %s: got %v", test.adapter, test.contract, got.Spec.Version)
+		}
+	}
+	if err := r.Replace(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Get("pay.refund"); ok || len(r.All()) != 0 {
+		t.Error("what was taken away is there for new requests")
+	}
+	if got, ok := r.At("pay.refund", "1", "1"); !ok || got != first {
+		t.Error("what was taken away is not there for what is under way")
+	}
+	if _, ok := r.At("pay.refund", "7", "1"); ok {
+		t.Error("found an unknown version")
+	}
+}
