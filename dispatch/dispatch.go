@@ -228,7 +228,7 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 // with ErrNoAdapter, ledger.ErrNotFound (arguments dropped),
 // ledger.ErrUnavailable, or when they cannot be opened.
 func (d *Dispatcher) Reload(ctx context.Context, op ledger.Operation) (*actions.Action, actions.Arguments, error) {
-	action, ok := d.Registry.Get(op.ActionType)
+	action, ok := d.Registry.At(op.ActionType, op.AdapterVersion, op.ContractVersion)
 	if !ok {
 		return nil, actions.Arguments{}, fmt.Errorf("%w: %s", ErrNoAdapter, op.ActionType)
 	}

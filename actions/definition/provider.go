@@ -62,8 +62,7 @@ type Setting struct {
 
 // Secret refers to a secret; the secret itself is never in a file that is
 // checked in. Exactly one of Env and File is set. "${tenant}" in File, and
-// "${TENANT}" in Env (upper case, other characters than letters and digits as
-// _), make it the tenant's own.
+// "${TENANT}" in Env (upper case, with _ for -), make it the tenant's own.
 type Secret struct {
 	Env  string `yaml:"env,omitempty"`
 	File string `yaml:"file,omitempty"` // the content without white space at its end

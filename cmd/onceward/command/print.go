@@ -1,9 +1,11 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
@@ -54,4 +56,21 @@ func printNextStep(w io.Writer, step *oncewardv1.NextStep) {
 // lower turns an enum's name into the word that people use.
 func lower(name, prefix string) string {
 	return strings.ToLower(strings.TrimPrefix(name, prefix))
+}
+
+// printJSON writes a value as indented JSON.
+func printJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
+
+// printTable writes rows in columns.
+func printTable(w io.Writer, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
 }
