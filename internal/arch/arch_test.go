@@ -99,7 +99,7 @@ func importBreaches(packages module) []string {
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		self := []string{ownPrefix + name}
 		for _, rule := range arrows {
-			if !match(rule.from, self[0]) {
+			if !match(rule.from, self[0]) || match(rule.but, self[0]) {
 				continue
 			}
 			for _, imported := range packages[name].imports {
