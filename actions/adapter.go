@@ -89,10 +89,14 @@ const (
 	// Foreign is a unique name that is taken by somebody else's effect, so
 	// that this operation has none and never can have one.
 	Foreign
+	// Ended is proof that nothing was applied: the provider took the operation
+	// up and ended it for good without an effect (a job that failed, a payment
+	// that was declined later). An object that may still go on is Inconclusive.
+	Ended
 )
 
 func (k FindingKind) String() string {
-	return name(k, "inconclusive", "found", "absent", "several", "foreign")
+	return name(k, "inconclusive", "found", "absent", "several", "foreign", "ended")
 }
 
 // Finding is the answer of a Looker.
@@ -100,5 +104,9 @@ type Finding struct {
 	Kind       FindingKind
 	Receipt    Receipt  // of the effect, when Found
 	References []string // of all effects, when Several
+	Failure    Failure  // why, when Ended
 	Detail     string   // one line for the audit record; no secrets
+	// After is how long the provider asks us to wait before the next look;
+	// zero leaves it to the reconciler.
+	After time.Duration
 }

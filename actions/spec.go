@@ -89,6 +89,10 @@ type Contract struct {
 	// LateLanding is how long after a proved absence an attempt could still
 	// land; the reconciler looks again until then.
 	LateLanding time.Duration
+	// EventWait is how long a doubt waits for the provider's own event (a
+	// webhook, [Source]) before a person is asked, where nothing else can find
+	// out. Zero: the provider sends none.
+	EventWait time.Duration
 }
 
 // KeyRules say how the provider treats our key. The zero value: not at all.
@@ -206,7 +210,8 @@ func (s Spec) check() error {
 	for what, d := range map[string]time.Duration{
 		"timeout": s.Timeout, "window": s.Window, "approval_ttl": s.ApprovalTTL,
 		"settle_time": s.Contract.Lookup.SettleTime, "late_landing": s.Contract.LateLanding,
-		"read_gap": s.Contract.Lookup.ReadGap, "key window": s.Contract.Keys.Window, "key margin": s.Contract.Keys.Margin,
+		"event_wait": s.Contract.EventWait,
+		"read_gap":   s.Contract.Lookup.ReadGap, "key window": s.Contract.Keys.Window, "key margin": s.Contract.Keys.Margin,
 	} {
 		if d < 0 {
 			bad("%s is negative", what)
