@@ -24,7 +24,7 @@ const (
 func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome actions.Outcome) ledger.Operation {
 	attempt, cur := op.Attempt, op
 	for gap := firstSettleGap; ; gap = min(2*gap, maxSettleGap) {
-		settled, err := d.record(cur, attempt, spec, outcome)
+		settled, err := d.record(cur, decide(cur, attempt, spec, outcome))
 		var refused *ledger.WriteRefusedError
 		switch {
 		case err == nil:
@@ -70,11 +70,10 @@ func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome acti
 	}
 }
 
-// record writes the verdict on an outcome once.
-func (d *Dispatcher) record(cur ledger.Operation, attempt int, spec actions.Spec, outcome actions.Outcome) (ledger.Operation, error) {
+// record writes a verdict once.
+func (d *Dispatcher) record(cur ledger.Operation, v verdict) (ledger.Operation, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
 	defer cancel()
-	v := decide(cur, attempt, spec, outcome)
 	switch {
 	case v.evidence != nil:
 		if v.evidence.Incident != "" {

@@ -47,7 +47,7 @@ func decide(cur ledger.Operation, attempt int, spec actions.Spec, o actions.Outc
 		return settle(cur, spec, o)
 	}
 	if o.Kind == actions.Applied {
-		return lateReceipt(cur, attempt, o)
+		return lateReceipt(cur, attempt, o, fmt.Sprintf("late receipt %s of attempt %d", o.Receipt.Reference, attempt))
 	}
 	return verdict{evidence: evidence(cur, attempt, fmt.Sprintf("late answer of attempt %d: %s: %s", attempt, o.Kind, o.Failure.Evidence))}
 }
@@ -122,9 +122,8 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 }
 
 // lateReceipt is the verdict on a receipt that comes after its operation moved
-// on.
-func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
-	detail := fmt.Sprintf("late receipt %s of attempt %d", o.Receipt.Reference, attempt)
+// on. detail says in the audit record where it came from.
+func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome, detail string) verdict {
 	c := ledger.Change{Operation: cur, Actor: worker, Detail: detail, ProviderReference: unlessKnown(cur, o.Receipt.Reference), Effect: ledger.EffectApplied}
 	if o.Write != nil {
 		// The statement runs with the confirmation or not at all.
@@ -156,12 +155,12 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome) verdict {
 		e.InDoubt = false
 	case ledger.Failed:
 		c.Event, c.Reason, c.InDoubt = ledger.Contradict, ReasonContradicted, true
-		c.Review = review(ledger.Contradicted, "An effect exists for an operation that was called failed: "+detail+".")
+		c.Review = review(ledger.Contradicted, calledFailed+detail+".")
 		return verdict{change: &c}
 	case ledger.Pending:
 		// Sending again now would make a second effect.
 		c.Event, c.Reason, c.InDoubt = ledger.Escalate, ReasonContradicted, true
-		c.Review = review(ledger.Contradicted, "An effect exists for an operation that was about to be tried again: "+detail+".")
+		c.Review = review(ledger.Contradicted, aboutToTryAgain+detail+".")
 		return verdict{change: &c}
 	default: // running again, or before a person: evidence for whoever ends it
 	}

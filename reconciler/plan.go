@@ -15,6 +15,7 @@ const (
 	escalate stepKind = iota // ask a person; the zero value, for lack of anything better
 	replay                   // the same request with the same provider key
 	lookUp                   // ask the provider whether the effect exists
+	wait                     // the provider will say by itself
 )
 
 // step is the next step of a plan.
@@ -22,21 +23,23 @@ type step struct {
 	kind   stepKind
 	reason ledger.ReviewReason // of an escalation
 	detail string              // of an escalation, for the person
+	delay  time.Duration       // of a wait
 }
 
 // nextStep climbs the plan of an unknown operation: a look-up where the
 // provider gave a reference, else a replay inside the key horizon, else a
-// look-up by operation id, else a person. now is the ledger's time, lease how long
-// a replay may take to arrive.
+// look-up by operation id, else the provider's own event for as long as the
+// contract says, else a person. now is the ledger's time, lease how long a replay
+// may take to arrive.
 func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time, lease time.Duration) step {
 	switch op.Reason {
 	case dispatch.ReasonKeyMismatch:
-		return step{escalate, ledger.Contradicted, "The provider says that our key came with another body before."}
+		return step{kind: escalate, reason: ledger.Contradicted, detail: "The provider says that our key came with another body before."}
 	case dispatch.ReasonContradicted:
-		return step{escalate, ledger.Contradicted, "Two receipts for one operation; the audit record has both."}
+		return step{kind: escalate, reason: ledger.Contradicted, detail: "Two receipts for one operation; the audit record has both."}
 	}
 	if op.Resolves > spec.MaxResolves {
-		return step{escalate, ledger.Inconclusive, "Every way to find out was tried as often as the action type allows. Look for the effect on the provider by operation id."}
+		return waitOrAsk(op, spec, now, "Every way to find out was tried as often as the action type allows. Look for the effect on the provider by operation id.")
 	}
 	switch {
 	case canLookUp && op.ProviderReference != "":
@@ -46,10 +49,19 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 	case canLookUp:
 		return step{kind: lookUp}
 	case spec.Contract.Keys.Honoured:
-		return step{escalate, ledger.Inconclusive, "The same key cannot be sent again (horizon, attempts, or it is known to be applied), and this provider has no look-up."}
+		return waitOrAsk(op, spec, now, "The same key cannot be sent again (horizon, attempts, or it is known to be applied), and this provider has no look-up.")
 	default:
-		return step{escalate, ledger.Inconclusive, "This provider honours no keys and has no look-up: only a person can find out."}
+		return waitOrAsk(op, spec, now, "This provider honours no keys and has no look-up: only a person can find out.")
 	}
+}
+
+// waitOrAsk is what is left when nothing can be done: to wait for an event of the
+// provider, and then to ask a person.
+func waitOrAsk(op ledger.Operation, spec actions.Spec, now time.Time, detail string) step {
+	if left := op.DoubtedAt.Add(spec.Contract.EventWait).Sub(now); spec.Contract.EventWait > 0 && left > 0 {
+		return step{kind: wait, delay: left}
+	}
+	return step{kind: escalate, reason: ledger.Inconclusive, detail: detail}
 }
 
 // mayReplay reports whether the same request with the same provider key is
@@ -102,4 +114,12 @@ const maxResolveGap = 5 * time.Minute
 // resolveGap doubles with every look at a doubt, from the contract's read gap.
 func resolveGap(resolves int, readGap time.Duration) time.Duration {
 	return min(readGap<<min(max(resolves-1, 0), 16), maxResolveGap)
+}
+
+// maxAfter bounds how long a provider may put the next look off.
+const maxAfter = 24 * time.Hour
+
+// notBefore is the time until the next look where a provider asks to wait.
+func notBefore(delay, after time.Duration) time.Duration {
+	return max(delay, min(after, maxAfter))
 }

@@ -69,6 +69,39 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
+// The provider's own event is waited for where nothing else can find out, and as
+// long as the contract says.
+func TestNextStepWaitsForAnEvent(t *testing.T) {
+	t.Parallel()
+	hearing := actions.Spec{}.WithDefaults()
+	hearing.Contract.EventWait = time.Hour
+	deafened := keyed()
+	deafened.Contract.EventWait = time.Hour
+	tests := []struct {
+		name   string
+		op     ledger.Operation
+		spec   actions.Spec
+		looker bool
+		want   stepKind
+	}{
+		{"no keys, no look-up", unknown(nil), hearing, false, wait},
+		{"the wait is over", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-time.Hour) }), hearing, false, escalate},
+		{"a look-up is better", unknown(nil), hearing, true, lookUp},
+		{"every look was taken", unknown(func(o *ledger.Operation) { o.Resolves = actions.DefaultMaxResolves + 1 }), hearing, true, wait},
+		{"a replay is better", unknown(nil), deafened, false, replay},
+		{"key past its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), deafened, false, wait},
+		{"accepted", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonAwaitingProvider }), deafened, false, wait},
+		{"a contradiction does not wait", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonContradicted }), hearing, false, escalate},
+		{"key mismatch does not wait", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonKeyMismatch }), hearing, false, escalate},
+	}
+	for _, test := range tests {
+		got := nextStep(test.op, test.spec, test.looker, now, time.Minute)
+		if got.kind != test.want || (got.kind == wait) != (got.delay > 0) || got.delay > time.Hour {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+	}
+}
+
 func TestWeighAbsence(t *testing.T) {
 	spec := actions.Spec{}
 	spec.Contract.Lookup = actions.LookupRules{Authoritative: true, SettleTime: time.Minute, NegativeReads: 3}

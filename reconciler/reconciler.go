@@ -25,6 +25,7 @@ type Ledger interface {
 	EndWatch(ctx context.Context, op ledger.Operation) error
 	Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error)
 	PrepareAudit(ctx context.Context, days int) error
+	Inbox
 }
 
 // Dispatcher is what the reconciler needs of dispatch.
@@ -33,6 +34,8 @@ type Dispatcher interface {
 	Reload(ctx context.Context, op ledger.Operation) (*actions.Action, actions.Arguments, error)
 	Call(op ledger.Operation, args actions.Arguments) actions.Call
 	Lease(spec actions.Spec) time.Duration
+	Provider(op ledger.Operation) (name string, here bool)
+	Report(ctx context.Context, op ledger.Operation, r dispatch.Report) (ledger.Operation, error)
 }
 
 var _ Dispatcher = (*dispatch.Dispatcher)(nil)
@@ -47,7 +50,7 @@ type Options struct {
 	Changed func(ledger.Operation)
 
 	Interval      time.Duration // between two rounds; default 1 s
-	Concurrency   int           // attempts, and looks, made at once; default 16 each
+	Concurrency   int           // attempts, looks, and events weighed, at once; default 16 each
 	Lease         time.Duration // of a row; longer than LookupTimeout; default 1 min
 	LookupTimeout time.Duration // default 20 s, or a third of the lease where that is less
 	WatchGap      time.Duration // between two looks for a late landing; default 15 s
@@ -62,6 +65,8 @@ type Reconciler struct {
 	// Places for work. Attempts have their own: a slow provider with a backlog
 	// must not keep doubt about other operations waiting.
 	attempts, looks chan struct{}
+	hearings        chan struct{} // events: they call nobody, and wait for nobody who does
+	noInbox         time.Time     // until then there is nothing to hear; of Run alone
 }
 
 // New makes a reconciler with the defaults filled in.
@@ -76,7 +81,7 @@ func New(o Options) *Reconciler {
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
 	}
-	return &Reconciler{Options: o, attempts: make(chan struct{}, o.Concurrency), looks: make(chan struct{}, o.Concurrency)}
+	return &Reconciler{Options: o, attempts: make(chan struct{}, o.Concurrency), looks: make(chan struct{}, o.Concurrency), hearings: make(chan struct{}, o.Concurrency)}
 }
 
 func orDefault[T comparable](v, def T) T {
@@ -133,6 +138,8 @@ const leaseBatch = 100
 // reports whether more may be due that there is a place for.
 func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool) {
 	more = r.expireLeases(ctx)
+	// Before the doubts: what the provider said need not be asked.
+	more = r.hear(ctx, work) || more
 	for _, duty := range []struct {
 		what   string
 		places chan struct{}
@@ -273,6 +280,7 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 
 // Sweep removes what is past its window, until nothing is due.
 func (r *Reconciler) Sweep(ctx context.Context) {
+	r.sweepEvents(ctx)
 	for ctx.Err() == nil {
 		buried, swept, more, err := r.Ledger.Sweep(ctx, r.SweepBatch)
 		if err != nil {

@@ -48,6 +48,8 @@ func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 		return r.replay(ctx, op)
 	case lookUp:
 		return r.lookUp(ctx, op, action.Spec, looker, args, now)
+	case wait:
+		return r.postpone(ctx, op, ledger.Postponement{Delay: next.delay, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	default:
 		return r.escalate(ctx, op, next.reason, next.detail)
 	}
@@ -100,15 +102,23 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
 		change.Failure = &ledger.Failure{Code: "taken_by_another", Message: "The name is taken by something that this operation did not make. " + finding.Detail, Correctable: true}
 		return r.apply(ctx, change)
+	case actions.Ended:
+		if op.Effect == ledger.EffectApplied {
+			return r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, and now says that it ended without an effect. "+finding.Detail)
+		}
+		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
+		change.Failure, change.Watch = dispatch.EndedFailure(finding.Failure), spec.Contract.LateLanding
+		return r.apply(ctx, change)
 	case actions.Absent:
 		weighed := weighAbsence(op, spec, now)
 		if !weighed.proved {
-			return r.postpone(ctx, op, ledger.Postponement{Delay: weighed.delay, Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
+			return r.postpone(ctx, op, ledger.Postponement{Delay: notBefore(weighed.delay, finding.After), Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
 		}
 		return r.apply(ctx, absent(change, spec))
 	default: // inconclusive
 	}
-	return r.postpone(ctx, op, ledger.Postponement{Delay: resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), Reason: op.Reason}, nil)
+	delay := notBefore(resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), finding.After)
+	return r.postpone(ctx, op, ledger.Postponement{Delay: delay, Reason: op.Reason}, nil)
 }
 
 // absent completes the change for a proved absence: the same operation is

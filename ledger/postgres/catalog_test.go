@@ -83,6 +83,7 @@ func TestGrants(t *testing.T) {
 		"onceward_read reviews: SELECT",
 		"onceward_read tenants: SELECT",
 		"onceward_read tombstones: SELECT",
+		"onceward_read webhook_inbox: SELECT",
 		"onceward_serve api_keys: SELECT",
 		"onceward_serve attempts: SELECT",
 		"onceward_serve audit_events: INSERT SELECT",
@@ -92,6 +93,7 @@ func TestGrants(t *testing.T) {
 		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",
 		"onceward_serve tenants: SELECT",
 		"onceward_serve tombstones: INSERT SELECT",
+		"onceward_serve webhook_inbox: DELETE INSERT SELECT",
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
