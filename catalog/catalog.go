@@ -56,6 +56,9 @@ func Get(name string) (Entry, *definition.Set, error) {
 	return entry, set, nil
 }
 
+// Load reads entries together.
+func Load(names ...string) (*definition.Set, error) { return definition.LoadFS(files, names...) }
+
 // Files returns the files of an entry by name, without its folder. It fails
 // when there is no such entry.
 func Files(name string) (map[string][]byte, error) {

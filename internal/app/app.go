@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/oklog/run"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/inbox"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
@@ -45,6 +48,17 @@ type Config struct {
 
 	// StatsHandlers observe every call of the API: traces and metrics.
 	StatsHandlers []stats.Handler
+
+	// Webhooks is where the providers' own calls come in; nil takes none. Plain
+	// text is served on a loopback address only, unless WebhooksTLS is given.
+	Webhooks    net.Listener
+	WebhooksTLS *tls.Config
+	// WebhooksURL is how providers were told to call, where that is not what a
+	// request says: behind a proxy ("https://hooks.example.com").
+	WebhooksURL string
+	// Source says how the webhooks of a tenant's provider are read; nil where it
+	// has none. Required with Webhooks.
+	Source func(tenant, provider string) actions.Source
 
 	// Reconcile runs the reconciler, with ReconcileInterval between its rounds
 	// (zero: its default).
@@ -78,6 +92,7 @@ type App struct {
 	dispatcher *dispatch.Dispatcher
 	server     *server.Server
 	reconciler *reconciler.Reconciler
+	hooks      *http.Server // nil without Webhooks
 }
 
 // ErrPlainText: the API would listen without TLS where others can reach it.
@@ -89,6 +104,9 @@ var ErrPlainText = errors.New("plain text is served on loopback only: give a cer
 func New(ctx context.Context, c Config) (*App, error) {
 	if c.Listener != nil && c.Credentials == nil && !loopback(c.Listener.Addr()) {
 		return nil, fmt.Errorf("%s: %w", c.Listener.Addr(), ErrPlainText)
+	}
+	if c.Webhooks != nil && c.WebhooksTLS == nil && !loopback(c.Webhooks.Addr()) {
+		return nil, fmt.Errorf("%s: %w", c.Webhooks.Addr(), ErrPlainText)
 	}
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = 30 * time.Second
@@ -124,6 +142,14 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Authenticator: newAPIKeys(store), Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
 		ReplayBytes: replayBytes,
 	})
+	if c.Webhooks != nil {
+		box, err := inbox.New(inbox.Options{Ledger: store, Source: c.Source, Log: c.Log, PublicURL: c.WebhooksURL})
+		if err != nil {
+			store.Close()
+			return nil, err
+		}
+		a.hooks = inbox.NewServer(box, c.Log)
+	}
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
 	})
@@ -154,6 +180,9 @@ func (a *App) Run(ctx context.Context) error {
 		api := a.server.GRPC()
 		g.Add(func() error { return api.Serve(a.Listener) }, func(error) { a.stopServing(api) })
 	}
+	if a.hooks != nil {
+		g.Add(a.serveHooks, func(error) { a.stopHooks() })
+	}
 	err := g.Run()
 	a.Close()
 	if errors.Is(err, errAsked) {
@@ -176,6 +205,26 @@ func (a *App) stopServing(api *grpc.Server) {
 	force := time.AfterFunc(a.ShutdownGrace, api.Stop)
 	defer force.Stop()
 	api.GracefulStop()
+}
+
+func (a *App) serveHooks() error {
+	listener := a.Webhooks
+	if a.WebhooksTLS != nil {
+		listener = tls.NewListener(listener, a.WebhooksTLS)
+	}
+	if err := a.hooks.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	return nil
+}
+
+// stopHooks lets calls under way end, for as long as a shutdown may take.
+func (a *App) stopHooks() {
+	ctx, cancel := context.WithTimeout(context.Background(), a.ShutdownGrace)
+	defer cancel()
+	if err := a.hooks.Shutdown(ctx); err != nil {
+		_ = a.hooks.Close() // they are cut off
+	}
 }
 
 // Close waits for the attempts under way and closes the store. Run does it by

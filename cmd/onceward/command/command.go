@@ -44,6 +44,10 @@ type cli struct {
 	List         listCmd         `cmd:"" help:"List operations, newest first."`
 	Watch        watchCmd        `cmd:"" help:"Follow an operation until it is final."`
 	Cancel       cancelCmd       `cmd:"" help:"Give up an operation that has not been sent."`
+	Check        checkCmd        `cmd:"" help:"Check files with providers and actions."`
+	Verify       verifyCmd       `cmd:"" help:"Prove declared actions safe: every ugly path, against a simulated provider."`
+	Catalog      catalogCmd      `cmd:"" help:"Show the contracts that Onceward ships, and copy them."`
+	Schema       schemaCmd       `cmd:"" help:"Print the JSON Schema of a kind of file, for editors."`
 	Actions      actionsCmd      `cmd:"" help:"List the action types, or show one."`
 	Reviews      reviewsCmd      `cmd:"" help:"List the decisions that wait for a person."`
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`

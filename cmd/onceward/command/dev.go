@@ -11,20 +11,21 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/privatepg"
+	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
 )
 
 type devCmd struct {
-	Listen         string `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API (loopback; port 0 takes a free one)."`
-	ProviderListen string `default:"127.0.0.1:0" help:"Address of the fake provider."`
-	DataDir        string `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
-	DatabaseURL    string `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
-	Verbose        bool   `short:"v" help:"Log every request and attempt."`
+	Listen         string   `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API (loopback; port 0 takes a free one)."`
+	ProviderListen string   `default:"127.0.0.1:0" help:"Address of the fake provider."`
+	DataDir        string   `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
+	DatabaseURL    string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
+	Config         []string `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions, beside the demo ones."`
+	Verbose        bool     `short:"v" help:"Log every request and attempt."`
 }
 
 func (*devCmd) Help() string {
@@ -85,13 +86,18 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return fmt.Errorf("fake provider: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
-	registry, err := demoRegistry(demo.Options{
+	adapters, err := demo.New(demo.Options{
 		ProviderURL: provider.URL(), Token: fakeprovider.DefaultToken,
 		MailSettleTime: 5 * time.Second, ArrivalTime: 2 * time.Second,
-	}, o.Adapters)
+	})
 	if err != nil {
 		return err
 	}
+	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: append(adapters, o.Adapters...), Log: log})
+	if err != nil {
+		return faulty(s, err)
+	}
+	defer actionTypes.Close()
 	keys, err := loadOrCreateSecrets(filepath.Join(dir, "secrets"))
 	if err != nil {
 		return err
@@ -105,7 +111,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	service, err := app.New(ctx, app.Config{
-		DatabaseURL: serveURL, Secrets: keys, Registry: registry, Log: log, Listener: listener,
+		DatabaseURL: serveURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
 	})
 	if err != nil {
@@ -117,6 +123,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	go actionTypes.Watch(ctx)
 	go func() {
 		select {
 		case <-pgDown:
@@ -146,15 +153,6 @@ func dataDir(given string) (string, error) {
 		return given, nil
 	}
 	return privatepg.DefaultDir("dev")
-}
-
-// demoRegistry has the demo actions on a provider, and more.
-func demoRegistry(o demo.Options, more []actions.Adapter) (*actions.Registry, error) {
-	adapters, err := demo.New(o)
-	if err != nil {
-		return nil, err
-	}
-	return actions.NewRegistry(append(adapters, more...)...)
 }
 
 func loadOrCreateSecrets(dir string) (*secrets.Secrets, error) {

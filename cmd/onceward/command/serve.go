@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,17 +18,24 @@ import (
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/logs"
+	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
 )
 
 type serveCmd struct {
-	DatabaseURL string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" required:"" help:"Postgres URL of a login that is a member of onceward_serve."`
-	SecretsDir  string   `env:"ONCEWARD_SECRETS_DIR" required:"" type:"existingdir" help:"Folder made by: onceward secrets create."`
-	Roles       []string `env:"ONCEWARD_ROLES" default:"api,reconciler" help:"What this process does: api, reconciler."`
-	Listen      string   `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
-	TLSCert     string   `env:"ONCEWARD_TLS_CERT" name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
-	TLSKey      string   `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
-	MaxInFlight int      `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
+	DatabaseURL    string        `env:"ONCEWARD_DATABASE_URL" name:"database-url" required:"" help:"Postgres URL of a login that is a member of onceward_serve."`
+	SecretsDir     string        `env:"ONCEWARD_SECRETS_DIR" required:"" type:"existingdir" help:"Folder made by: onceward secrets create."`
+	Roles          []string      `env:"ONCEWARD_ROLES" default:"api,reconciler" help:"What this process does: api, reconciler."`
+	Listen         string        `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
+	TLSCert        string        `env:"ONCEWARD_TLS_CERT" name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
+	TLSKey         string        `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
+	Config         []string      `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions (onceward check, onceward catalog); can be given several times. Changes are taken over while it runs."`
+	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files; SIGHUP looks at once."`
+
+	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
+	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
+
+	MaxInFlight int `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
 	ReconcileInterval time.Duration `env:"ONCEWARD_RECONCILE_INTERVAL" default:"1s" help:"Time between two rounds of the reconciler."`
@@ -47,7 +55,7 @@ func (*serveCmd) Help() string {
   onceward migrate --database-url=postgres://owner@db/onceward
   onceward secrets create ./secrets
   onceward serve --database-url=postgres://serve@db/onceward --secrets-dir=./secrets \
-      --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
+      --config=./onceward --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
 
 Every flag can be given in the environment: ONCEWARD_DATABASE_URL and so on.
 All replicas need the same secrets.`
@@ -62,15 +70,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	for flag, d := range map[string]time.Duration{
 		"lease-grace": c.LeaseGrace, "reconcile-interval": c.ReconcileInterval, "reconcile-lease": c.ReconcileLease,
+		"reload-interval":      c.ReloadInterval,
 		"demo-attempt-timeout": c.DemoAttemptTimeout, "demo-settle-time": c.DemoSettleTime,
 	} {
 		if d <= 0 {
 			return fmt.Errorf("%w: --%s: want a time above 0, such as 5s", errUsage, flag)
 		}
-	}
-	registry, err := c.registry(o)
-	if err != nil {
-		return err
 	}
 	keys, err := secrets.Load(c.SecretsDir)
 	if err != nil {
@@ -79,32 +84,76 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	app.TuneMemory()
 	log, flush := logs.New(s.err, logForm(c.LogLevel, c.LogFormat == "json"))
 	defer flush()
+	own, err := c.adapters(o)
+	if err != nil {
+		return err
+	}
+	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: own, Log: log, Interval: c.ReloadInterval})
+	if err != nil {
+		return faulty(s, err)
+	}
+	defer actionTypes.Close()
 	config := app.Config{
-		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: registry, Log: log,
+		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
+		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source,
 	}
+	if err := c.listenAll(ctx, &config); err != nil {
+		return err
+	}
+	service, err := app.New(ctx, config)
+	if err != nil {
+		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks)))
+	}
+	if config.Listener != nil {
+		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(config.Registry.All()))
+	}
+	if config.Webhooks != nil {
+		log.Info("taking webhooks", "address", config.Webhooks.Addr().String(), "tls", config.WebhooksTLS != nil)
+	}
+	if config.Reconcile {
+		log.Info("reconciling", "interval", c.ReconcileInterval)
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go actionTypes.Watch(watching)
+	err = service.Run(ctx)
+	log.Info("stopped")
+	return err
+}
+
+// listenAll opens what the roles and flags ask for; all or none.
+func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error) {
 	if slices.Contains(c.Roles, "api") {
 		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
 			return err
 		}
 	}
-	service, err := app.New(ctx, config)
-	if err != nil {
-		if config.Listener != nil {
-			err = errors.Join(err, config.Listener.Close())
+	if c.WebhooksListen == "" {
+		return nil
+	}
+	if c.TLSCert != "" {
+		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return errors.Join(fmt.Errorf("TLS: %w", err), closeAll(config.Listener))
 		}
-		return withAdvice(err)
+		config.WebhooksTLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	}
-	if config.Listener != nil {
-		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(registry.All()))
+	if config.Webhooks, err = listen(ctx, c.WebhooksListen); err != nil {
+		return errors.Join(fmt.Errorf("webhooks: %w", err), closeAll(config.Listener))
 	}
-	if config.Reconcile {
-		log.Info("reconciling", "interval", c.ReconcileInterval)
+	return nil
+}
+
+func closeAll(listeners ...net.Listener) error {
+	var errs []error
+	for _, l := range listeners {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
 	}
-	err = service.Run(ctx)
-	log.Info("stopped")
-	return err
+	return errors.Join(errs...)
 }
 
 // listen opens the API's address with its TLS certificate.
@@ -123,12 +172,13 @@ func (c *serveCmd) listen(ctx context.Context) (net.Listener, credentials.Transp
 	return listener, transport, err
 }
 
-func (c *serveCmd) registry(o Options) (*actions.Registry, error) {
+// adapters are those that need no files: the binary's own, and the demo ones.
+func (c *serveCmd) adapters(o Options) ([]actions.Adapter, error) {
 	if c.DemoProviderURL == "" {
-		if len(o.Adapters) == 0 {
-			return nil, errors.New("no action types: give --demo-provider-url, or build a binary with adapters of your own (docs/adapters.md)")
+		if len(o.Adapters) == 0 && len(c.Config) == 0 {
+			return nil, errors.New("no action types: give --config with providers and actions (onceward catalog copy stripe ./onceward is a start), or --demo-provider-url")
 		}
-		return actions.NewRegistry(o.Adapters...)
+		return o.Adapters, nil
 	}
 	if c.DemoProviderTokenFile == "" {
 		return nil, fmt.Errorf("%w: --demo-provider-url wants --demo-provider-token-file", errUsage)
@@ -137,8 +187,9 @@ func (c *serveCmd) registry(o Options) (*actions.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return demoRegistry(demo.Options{
+	adapters, err := demo.New(demo.Options{
 		ProviderURL: c.DemoProviderURL, Token: strings.TrimSpace(string(token)),
 		Timeout: c.DemoAttemptTimeout, MailSettleTime: c.DemoSettleTime, ArrivalTime: c.DemoSettleTime,
-	}, o.Adapters)
+	})
+	return append(adapters, o.Adapters...), err
 }
