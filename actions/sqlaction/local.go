@@ -2,7 +2,7 @@ package sqlaction
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/onceward/onceward/actions"
 )
@@ -37,6 +37,16 @@ func NewLocal(spec actions.Spec, check func(actions.Arguments) error, statement 
 	return &Local{spec: spec, check: check, statement: statement}
 }
 
+// NewDeclaredLocal is NewLocal for SQL that is always the same. It fails when
+// the statement is not one that can run as a part of a transaction; whether the
+// database can run it is not seen before the first call.
+func NewDeclaredLocal(spec actions.Spec, check func(actions.Arguments) error, statement Declared) (*Local, error) {
+	if err := statement.check(); err != nil {
+		return nil, fmt.Errorf("action type %s: %w", spec.Type, err)
+	}
+	return NewLocal(spec, check, statement.bind), nil
+}
+
 // Spec describes the action type.
 func (l *Local) Spec() actions.Spec { return l.spec }
 
@@ -57,8 +67,6 @@ func (l *Local) Execute(_ context.Context, call actions.Call) actions.Outcome {
 	}
 	return actions.Outcome{Kind: actions.Applied, Write: &statement}
 }
-
-var errNoStatement = errors.New("sqlaction: empty statement")
 
 // Lookup answers from what the ledger guarantees: an operation that is unknown
 // has no row.
