@@ -51,7 +51,7 @@ build: ## Build bin/onceward
 ##@ Test
 
 .PHONY: test
-test: ## Run every test
+test: test-stripe ## Run every test
 	$(GO) test -timeout=15m $(TEST_FLAGS) $(TEST_PKGS)
 
 .PHONY: test-race
@@ -61,6 +61,17 @@ test-race: ## Run every test under the race detector
 .PHONY: test-crash
 test-crash: ## Run only the tests that kill processes, COUNT times each
 	$(GO) test -run='Crash|Kill' -count=$(COUNT) -timeout=30m $(TEST_FLAGS) $(TEST_PKGS)
+
+# A real mail server needs root and a package of the system; see the test for what
+# it says when one is missing.
+.PHONY: test-smtp
+test-smtp: ## Run the SMTP adapter against a real OpenSMTPD (Linux, root, apt-get install opensmtpd)
+	$(GO) test -tags=opensmtpd -timeout=5m $(TEST_FLAGS) ./actions/smtpaction
+
+# Modules of their own, whose dependencies never meet ours.
+.PHONY: test-stripe
+test-stripe: ## Check the catalogue's Stripe requests against Stripe's own mock
+	$(GO) -C catalog/stripemock test $(TEST_FLAGS) ./...
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target in turn for FUZZTIME

@@ -1,3 +1,5 @@
+//go:build opensmtpd
+
 package smtpaction_test
 
 import (

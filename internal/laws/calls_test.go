@@ -98,6 +98,9 @@ func TestEveryCallIsInTheTable(t *testing.T) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("onceward.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
+			if service.Name() == "AdapterService" {
+				continue // others serve it, and we call
+			}
 			for j := range service.Methods().Len() {
 				contract = append(contract, string(service.Name())+"."+string(service.Methods().Get(j).Name()))
 			}

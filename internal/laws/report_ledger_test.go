@@ -428,7 +428,7 @@ func TestReport39_StatementsUseNoSession(t *testing.T) {
 	session := regexp.MustCompile(`(?i)\b(listen|unlisten|notify|pg_notify|pg_(try_)?advisory_lock\w*|create\s+temp\w*|declare\s+\w+\s+cursor|discard\s+all|prepare\s+\w+\s+as|deallocate)\b|\bset\s+(session|role|search_path)\b|\bset_config\([^)]*false\)`)
 	root := filepath.Join("..", "..")
 	read := 0
-	for _, pattern := range []string{"ledger/postgres/sql/*.sql", "ledger/postgres/*.go", "actions/demo/*.sql", "actions/sqlaction/*.go", "internal/app/*.go"} {
+	for _, pattern := range []string{"ledger/postgres/sql/*.sql", "ledger/postgres/*.go", "actions/demo/*.sql", "actions/sqlaction/*.go", "actions/sqlaction/sql/*.sql", "internal/app/*.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
