@@ -68,6 +68,9 @@ func subject(p *definition.Provider, a *definition.Action) (proof.Subject, error
 	for _, ref := range p.Secrets() {
 		s.Secrets = append(s.Secrets, simulator.Secret(ref))
 	}
+	if !slices.ContainsFunc(a.Lookups, func(l definition.Lookup) bool { return l.Items != "" }) {
+		s.UniqueLookup = "each look-up reads one object by its name"
+	}
 	if a.Doubt == "person" {
 		s.Acknowledged = map[string]string{"no_resolution": "the action says doubt: person"}
 	}
