@@ -11,16 +11,20 @@ import (
 )
 
 // newLink makes what the actions of a provider share.
-func newLink(p *definition.Provider) (link, error) {
+func (all *Providers) newLink(p *definition.Provider) (link, error) {
 	switch p.Adapter {
 	case definition.AdapterGRPC:
 		return newGRPC(p)
 	case definition.AdapterHTTP:
-		conn, err := declared.NewConnection(p, declared.Options{Secret: ResolveSecret})
+		conn, err := declared.NewConnection(p, all.Declared)
 		if err != nil {
 			return nil, err
 		}
 		return httpLink{conn}, nil
+	case definition.AdapterSQL:
+		return all.newSQL(p)
+	case definition.AdapterSMTP:
+		return mailLink{p, all.Declared}, nil
 	default:
 		return nil, fmt.Errorf("adapter %s: %w", p.Adapter, errUnsupported)
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	Paths []string
 	// Adapters are those that the binary brings itself.
 	Adapters []actions.Adapter
+	// Declared is how declared providers are reached. Without a Secret in it,
+	// secrets are read by ResolveSecret and must be there at the start.
+	Declared declared.Options
 	// Log is told of every change that was taken over or refused; required.
 	Log *slog.Logger
 	// Interval is the time between two looks at the files; default 2 s.
@@ -37,8 +40,9 @@ type Options struct {
 // webhooks are read. They are safe for concurrent use.
 type Providers struct {
 	Options
-	registry *actions.Registry
-	sources  atomic.Pointer[map[string]actions.Source]
+	registry   *actions.Registry
+	ownSecrets bool // those of this machine
+	sources    atomic.Pointer[map[string]actions.Source]
 
 	mu     sync.Mutex // of what follows
 	loaded loaded
@@ -74,7 +78,10 @@ func Open(ctx context.Context, o Options) (*Providers, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Providers{Options: o, registry: registry}
+	p := &Providers{Options: o, registry: registry, ownSecrets: o.Declared.Secret == nil}
+	if p.ownSecrets {
+		p.Declared.Secret = ResolveSecret
+	}
 	p.sources.Store(&map[string]actions.Source{})
 	if len(o.Paths) == 0 {
 		return p, registry.Replace(o.Adapters...)
@@ -110,7 +117,7 @@ func (p *Providers) Reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := faultsOf(set); err != nil {
+	if err := p.faultsOf(set); err != nil {
 		return err
 	}
 	next, made, err := p.build(ctx, set)
@@ -125,12 +132,15 @@ func (p *Providers) Reload(ctx context.Context) error {
 }
 
 // faultsOf finds everything that is wrong with a set before anything is made of it.
-func faultsOf(set *definition.Set) error {
+func (p *Providers) faultsOf(set *definition.Set) error {
 	faults, err := declared.Check(set)
 	if err != nil {
 		return err
 	}
-	if faults = append(faults, MissingSecrets(set)...); len(faults) > 0 {
+	if p.ownSecrets {
+		faults = append(faults, MissingSecrets(set)...)
+	}
+	if len(faults) > 0 {
 		return &definition.FaultsError{Faults: faults}
 	}
 	return nil
@@ -146,7 +156,7 @@ func (p *Providers) build(ctx context.Context, set *definition.Set) (next loaded
 			next.links[name], kept[name] = last, true
 			continue
 		}
-		l, err := newLink(provider)
+		l, err := p.newLink(provider)
 		if err != nil {
 			return next, made, fmt.Errorf("%s: %w", provider.Place.File, err)
 		}
@@ -177,7 +187,7 @@ func (p *Providers) build(ctx context.Context, set *definition.Set) (next loaded
 			next.adapters[actionType] = adapter
 		}
 	}
-	return next, made, nil
+	return next, made, checkStatements(ctx, next.adapters)
 }
 
 // take puts what was built in the place of what was there. Links that are gone
@@ -188,7 +198,7 @@ func (p *Providers) take(next loaded) error {
 		if provider.Webhooks == nil {
 			continue
 		}
-		source, err := declared.NewSource(provider, declared.Options{Secret: ResolveSecret})
+		source, err := declared.NewSource(provider, p.Declared)
 		if err != nil {
 			return fmt.Errorf("%s: %w", provider.Place.File, err)
 		}

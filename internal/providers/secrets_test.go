@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/onceward/onceward/actions/definition"
 	"github.com/onceward/onceward/internal/providers"
@@ -36,6 +37,13 @@ func TestResolveSecret(t *testing.T) {
 		{definition.Secret{Env: "STRIPE_KEY_${TENANT}"}, "acme-eu", "sk_2", ""},
 		{definition.Secret{Env: "STRIPE_KEY_${TENANT}"}, "globex", "", "STRIPE_KEY_GLOBEX is not set"},
 		{definition.Secret{Env: "STRIPE_KEY_${TENANT}"}, "acme_eu", "", "use a file"},
+		{definition.Secret{Env: "STRIPE_KEY_${TENANT}"}, "Acme-eu", "", "use a file"},
+		{definition.Secret{Env: "STRIPE_KEY_${TENANT}"}, "", "", "use a file"},
+		{definition.Secret{File: filepath.Join(dir, "${tenant}", "other")}, "", "", "cannot be a part of a path"},
+		{definition.Secret{File: filepath.Join(dir, "${tenant}")}, "a\x00b", "", "cannot be a part of a path"},
+		{definition.Secret{File: dir}, "acme", "", "is no regular file"},
+		{definition.Secret{File: "/dev/zero"}, "acme", "", "is no regular file"},
+		{definition.Secret{File: filepath.Join(dir, "other")}, "../acme", "sk_4", ""},
 		{definition.Secret{Env: "EMPTY_KEY"}, "acme", "", "EMPTY_KEY is not set"},
 		{definition.Secret{File: filepath.Join(dir, "${tenant}", "key")}, "acme", "sk_3", ""},
 		{definition.Secret{File: filepath.Join(dir, "${tenant}", "key")}, "globex", "", "no such file"},
@@ -50,6 +58,44 @@ func TestResolveSecret(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "xxxx") {
 			t.Error("the error holds the secret")
+		}
+	}
+}
+
+func TestMissingSecrets(t *testing.T) {
+	t.Setenv("THERE_KEY", "x")
+	fsys := fstest.MapFS{}
+	for _, name := range []string{"b", "a", "c"} {
+		fsys[name+".yaml"] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(`kind: provider
+name: NAME
+version: "1"
+http:
+  base_url: https://NAME.example
+  tls: {ca: /nowhere/NAME.pem}
+  auth: {basic: {user_secret: {env: THERE_KEY}, password: {env: GONE_NAME_KEY}}}
+webhooks:
+  verify: {scheme: github, secrets: [{file: "/nowhere/${tenant}"}, {file: /nowhere/hook}]}
+  events: [{if: "true", id: event.id, operation: event.op, is: accepted}]
+`, "NAME", name))}
+	}
+	set, err := definition.LoadFS(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range providers.MissingSecrets(set) {
+		got = append(got, f.Place.String()+" "+f.Field)
+	}
+	var want []string
+	for _, name := range []string{"a", "b", "c"} {
+		want = append(want, name+".yaml:7:18 http.auth.basic.password", name+".yaml:9:28 webhooks.verify.secrets[1]", name+".yaml:6:9 http.tls.ca")
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %q", got)
+	}
+	for i := range want {
+		if file, field, _ := strings.Cut(want[i], ":"); !strings.HasPrefix(got[i], file) || !strings.HasSuffix(got[i], field[strings.Index(field, " "):]) {
+			t.Errorf("got %s, want %s", got[i], want[i])
 		}
 	}
 }

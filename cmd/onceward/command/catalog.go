@@ -181,28 +181,59 @@ type catalogCopyCmd struct {
 	Force bool   `help:"Overwrite files that are there."`
 }
 
-// Run writes the files of an entry, all or none.
+// Run writes the files of an entry. Where one is there already nothing is
+// written, and what was new is taken away again when another cannot be written.
 func (c *catalogCopyCmd) Run(s streams) error {
 	files, err := catalog.Files(c.Name)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(c.Dir, c.Name)
-	for name := range files {
-		if _, err := os.Stat(filepath.Join(dir, name)); !c.Force && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there already: nothing was written (--force overwrites)", filepath.Join(dir, name))
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		_, err := os.Lstat(path)
+		switch {
+		case err == nil && !c.Force:
+			return fmt.Errorf("%s is there already: nothing was written (--force overwrites)", path)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("nothing was written: %w", err)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // definitions hold no secrets
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil { //nolint:gosec // definitions hold no secrets
+	var made []string
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		isNew, err := writeDefinition(path, files[name])
+		if isNew {
+			made = append(made, path)
+		}
+		if err != nil {
+			for _, path := range made {
+				err = errors.Join(err, os.Remove(path))
+			}
 			return err
 		}
+	}
+	for _, name := range names {
 		fmt.Fprintln(s.out, filepath.Join(dir, name))
 	}
 	return c.next(s)
+}
+
+// writeDefinition writes a file and says whether it was not there before.
+func writeDefinition(path string, text []byte) (isNew bool, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // definitions hold no secrets
+	if isNew = err == nil; errors.Is(err, fs.ErrExist) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0) // --force
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = f.Write(text)
+	return isNew, errors.Join(err, f.Close())
 }
 
 // next says what is left to do.

@@ -25,6 +25,7 @@ type devCmd struct {
 	DataDir        string   `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
 	DatabaseURL    string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
 	Config         []string `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions, beside the demo ones."`
+	Simulate       bool     `help:"Play the providers of --config on this machine, with made-up credentials, instead of calling them."`
 	Verbose        bool     `short:"v" help:"Log every request and attempt."`
 }
 
@@ -93,7 +94,14 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: append(adapters, o.Adapters...), Log: log})
+	played, err := c.simulate()
+	if err != nil {
+		return faulty(s, err)
+	}
+	defer func() { err = errors.Join(err, played.close()) }()
+	actionTypes, err := providers.Open(ctx, providers.Options{
+		Paths: c.Config, Adapters: append(adapters, o.Adapters...), Declared: played.options(), Log: log,
+	})
 	if err != nil {
 		return faulty(s, err)
 	}
@@ -118,6 +126,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	printBanner(s, dir, provider.URL(), serveURL, state)
+	played.print(s)
 	if usual, err := dataDir(""); err != nil || dir != usual {
 		fmt.Fprintf(s.out, "For the client commands: export ONCEWARD_DATA_DIR=%s\n", dir)
 	}

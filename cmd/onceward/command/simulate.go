@@ -8,19 +8,17 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/onceward/onceward/actions/definition"
-	"github.com/onceward/onceward/catalog"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/simulator"
 )
 
 type simulateCmd struct {
-	Names      []string      `arg:"" help:"A provider of the catalogue, or provider and action files, or folders of them."`
+	Names      []string      `arg:"" help:"Files and folders with one provider and its actions, or a name of the catalogue."`
 	Listen     string        `default:"127.0.0.1:7071" help:"Address to listen on (loopback; port 0 takes a free one)."`
 	LookupLag  time.Duration `default:"0s" help:"How long new objects stay invisible to look-ups that lag. Default: half of their settle time."`
 	WebhookURL string        `name:"webhook-url" help:"Where POST /_fake/webhooks sends signed events to."`
@@ -32,7 +30,7 @@ type simulateCmd struct {
 func (*simulateCmd) Help() string {
 	return `Example:
   onceward simulate stripe
-  onceward simulate providers/parcelkit.yaml actions/parcelkit.label.create.yaml
+  onceward simulate ./onceward/parcelkit
 
 It plays the provider as its contract says: keys, windows, errors, look-ups, credentials. It
 misbehaves on request and counts its effects, as onceward fakeprovider does. The credentials that it
@@ -53,11 +51,11 @@ func (c *simulateCmd) Run(ctx context.Context, s streams) error {
 	}
 	p, acts, err := load(c.Names)
 	if err != nil {
-		return err
+		return faulty(s, err)
 	}
 	fake, err := simulator.New(p, acts, simulator.Options{LookupLag: c.LookupLag, WebhookURL: c.WebhookURL})
 	if err != nil {
-		return err
+		return faulty(s, err)
 	}
 	server, err := fakeprovider.Start(fake, c.Listen)
 	if err != nil {
@@ -84,38 +82,19 @@ func loopbackOnly(address string) error {
 
 // loadSimulated reads an entry of the catalogue, or files.
 func loadSimulated(names []string) (*definition.Provider, []*definition.Action, error) {
-	set, err := simulatedSet(names)
+	set, err := loadDefinitions(names)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkDefinitions(set); err != nil {
 		return nil, nil, err
 	}
 	if len(set.Providers) != 1 {
 		all := strings.Join(slices.Sorted(maps.Keys(set.Providers)), ", ")
-		return nil, nil, fmt.Errorf("%w: one provider can be simulated at a time, and the files hold %d (%s)", errUsage, len(set.Providers), all)
-	}
-	var p *definition.Provider
-	for _, p = range set.Providers {
-		break
+		return nil, nil, fmt.Errorf("%w: one provider can be simulated at a time, and here are %d (%s)", errUsage, len(set.Providers), all)
 	}
 	acts := slices.SortedFunc(maps.Values(set.Actions), func(a, b *definition.Action) int { return cmp.Compare(a.Type, b.Type) })
-	return p, acts, nil
-}
-
-func simulatedSet(names []string) (*definition.Set, error) {
-	if len(names) == 1 {
-		known, err := catalog.Names()
-		if err != nil {
-			return nil, err
-		}
-		_, missing := os.Stat(names[0])
-		if slices.Contains(known, names[0]) {
-			_, set, err := catalog.Get(names[0])
-			return set, err
-		}
-		if errors.Is(missing, os.ErrNotExist) {
-			return nil, fmt.Errorf("there is no file %s, and the catalogue has no such provider; it has %s", names[0], strings.Join(known, ", "))
-		}
-	}
-	return definition.Load(names...)
+	return slices.Collect(maps.Values(set.Providers))[0], acts, nil
 }
 
 // printSimulation says what can be done with a simulated provider.

@@ -101,7 +101,7 @@ func TestSimulateFiles(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	for want, c := range map[string]simulateCmd{
-		"there is no file nobody, and the catalogue has no such provider; it has adyen": {Names: []string{"nobody"}, Listen: "127.0.0.1:0"},
+		"nobody: no such file":      {Names: []string{"nobody"}, Listen: "127.0.0.1:0"},
 		"loopback only":             {Names: []string{"stripe"}, Listen: "0.0.0.0:7071"},
 		"want an address":           {Names: []string{"stripe"}, Listen: "7071"},
 		"cannot be negative":        {Names: []string{"stripe"}, Listen: "127.0.0.1:0", LookupLag: -1},

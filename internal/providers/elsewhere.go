@@ -1,0 +1,82 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/declared"
+	"github.com/onceward/onceward/actions/definition"
+	"github.com/onceward/onceward/actions/sqlaction"
+)
+
+// sqlLink is a Postgres that actions write to; the ledger's own where database
+// is nil.
+type sqlLink struct {
+	p        *definition.Provider
+	database *sqlaction.Database
+}
+
+func (all *Providers) newSQL(p *definition.Provider) (link, error) {
+	if p.SQL.Ledger {
+		return sqlLink{p: p}, nil
+	}
+	database, err := sqlaction.NewDatabase(sqlaction.DatabaseOptions{
+		ConnString:  func(context.Context) (string, error) { return all.Declared.Secret(*p.SQL.URL, "") },
+		Table:       p.SQL.OperationsTable,
+		CreateTable: p.SQL.CreateTable,
+		MaxConns:    p.SQL.MaxConns,
+		PlainText:   p.SQL.PlainText,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sqlLink{p, database}, nil
+}
+
+func (l sqlLink) adapter(a *definition.Action) (actions.Adapter, error) {
+	return declared.SQL(l.p, a, l.database)
+}
+
+// described asks the database whether its table and the statements can do their
+// work: at the start, and not at the first action.
+func (l sqlLink) described(ctx context.Context) ([]actions.Adapter, error) {
+	if l.database == nil {
+		return nil, nil
+	}
+	return nil, l.database.Check(ctx)
+}
+
+func (l sqlLink) close() {
+	if l.database != nil {
+		l.database.Close()
+	}
+}
+
+// mailLink is a mail server. Each mail has a connection of its own.
+type mailLink struct {
+	p *definition.Provider
+	o declared.Options
+}
+
+func (l mailLink) adapter(a *definition.Action) (actions.Adapter, error) {
+	return declared.Mail(l.p, a, l.o)
+}
+
+func (mailLink) described(context.Context) ([]actions.Adapter, error) { return nil, nil }
+
+func (mailLink) close() {}
+
+// checkStatements has the databases parse the statements of new adapters.
+func checkStatements(ctx context.Context, adapters map[string]actions.Adapter) error {
+	var errs []error
+	for actionType, adapter := range adapters {
+		if remote, ok := adapter.(*sqlaction.Remote); ok {
+			if err := remote.Check(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", actionType, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
