@@ -4,27 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 )
 
-// answer is what a client is to be told, before a fault spoils it.
-type answer struct {
-	status   int
-	header   http.Header
-	body     []byte
-	location string  // path of the object, for redirects
-	pending  *object // of an accepted write: a replay tells its newest state
-}
-
-// failure is an error answer in the provider's shape.
-func failure(status int, kind, code, message string) answer {
+// failure is an error answer in the shape of the built-in resources.
+func failure(status int, kind, code, message string) Answer {
 	return failureWith(status, map[string]any{"type": kind, "code": code, "message": message})
 }
 
-func failureWith(status int, fields map[string]any) answer {
-	return answer{status: status, body: encode(map[string]any{"error": fields})}
+func failureWith(status int, fields map[string]any) Answer {
+	return Answer{Status: status, Body: encode(map[string]any{"error": fields})}
 }
+
+func plainFailure(f Failure) Answer { return failure(f.Status, f.Type, f.Code, f.Message) }
 
 // encode writes what this package built itself: maps of strings and numbers
 // and JSON that was valid on arrival, which cannot fail.

@@ -9,8 +9,16 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
+
+// Control is a call of the control API beside those of the provider.
+type Control struct {
+	Pattern string // of an [http.ServeMux], under /_fake/: "POST /_fake/webhooks"
+	Help    string // one line, beginning with method and path
+	Serve   http.HandlerFunc
+}
 
 const controlHelp = `Fake provider. What can be done here:
 
@@ -27,9 +35,6 @@ GET    /_fake/gates/{name}          waits until a request stands at the gate (?t
 POST   /_fake/advance               {"seconds":N} moves the clock, where it is a manual one
 POST   /_fake/pause                 {"seconds":N} refuses connections for so long (served by Start only)
 POST   /_fake/reset                 forget everything
-
-The provider's API: POST and GET /v1/refunds, /v1/emails, /v1/contacts,
-GET /v1/contacts/by-external-id/{id}; Authorization: Bearer TOKEN.
 `
 
 // defaultControlWait and maxControlWait bound how long a control call waits.
@@ -38,11 +43,41 @@ const (
 	maxControlWait     = time.Minute
 )
 
-func (p *Provider) handleControl(mux *http.ServeMux) {
+// help says what there is: the control API, then the provider's own.
+func (p *Provider) help() string {
+	var text strings.Builder
+	text.WriteString(controlHelp)
+	for _, c := range p.opts.Controls {
+		text.WriteString(c.Help + "\n")
+	}
+	text.WriteString("\nThe provider's API:\n")
+	line := func(method, usual, path, what string) {
+		if method == "" {
+			method = usual
+		}
+		fmt.Fprintf(&text, "%-6s %s  (%s)\n", method, path, what)
+	}
+	for _, e := range p.opts.Endpoints {
+		line(e.Method, http.MethodPost, e.Path, "endpoint")
+	}
+	for _, res := range p.opts.Resources {
+		line(res.Method, http.MethodPost, res.Path, "write: "+res.Name)
+		for _, l := range res.Lookups {
+			line(l.Method, http.MethodGet, l.Path, "look-up: "+res.Name)
+		}
+	}
+	return text.String()
+}
+
+func (p *Provider) controls() http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_fake/{$}", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(rw, controlHelp)
+		_, _ = io.WriteString(rw, p.help())
 	})
+	for _, c := range p.opts.Controls {
+		mux.HandleFunc(c.Pattern, c.Serve)
+	}
 	mux.HandleFunc("/_fake/", func(rw http.ResponseWriter, _ *http.Request) {
 		controlError(rw, http.StatusNotFound, "no such control call; GET /_fake/ lists them")
 	})
@@ -66,6 +101,7 @@ func (p *Provider) handleControl(mux *http.ServeMux) {
 		p.Reset()
 		writeControl(rw, map[string]any{"reset": true})
 	})
+	return mux
 }
 
 func (p *Provider) controlAddFaults(rw http.ResponseWriter, r *http.Request) {
@@ -81,7 +117,7 @@ func (p *Provider) controlAddFaults(rw http.ResponseWriter, r *http.Request) {
 	if in.Match == nil {
 		p.Next(faults...)
 	} else {
-		p.ForMatch(in.Match.predicate(), faults...)
+		p.add(in.Match.accepts, true, faults)
 	}
 	writeControl(rw, map[string]any{"pending": p.PendingFaults()})
 }

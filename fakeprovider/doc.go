@@ -1,6 +1,7 @@
 // Package fakeprovider is an HTTP server that plays three real providers and
 // misbehaves on request: payments (with idempotency keys), e-mail (without
-// keys, with a search that lags) and a CRM (with a unique natural key).
+// keys, with a search that lags) and a CRM (with a unique natural key). In their
+// place it plays what [Resource] values describe.
 //
 // It exists so that a test asserts on the target and not on the reply: each
 // accepted write is an [Effect], and effects can be counted by operation or by

@@ -9,24 +9,25 @@ import (
 // Effect is one write that the target holds: money that moved, a mail that
 // went out, a contact that exists. It is what tests count.
 type Effect struct {
-	// Resource is "refund", "email" or "contact".
+	// Resource is "refund", "email" or "contact", or the name of one of yours.
 	Resource string `json:"resource"`
 	// ID is the provider's own reference.
 	ID string `json:"id"`
 	// At is when it was applied, by the provider's clock.
 	At time.Time `json:"at"`
-	// OperationID is metadata.operation_id of the write, if it had one.
+	// OperationID is metadata.operation_id of the write, if it had one, or what
+	// the resource reads.
 	OperationID string `json:"operation_id,omitempty"`
 	// NaturalKey says what the write is about: [RefundOf], [MailOf], [ContactOf].
 	NaturalKey string `json:"natural_key"`
-	// Key is the Idempotency-Key header of the write, also where the
-	// provider ignores it.
+	// Key is the idempotency key of the write, also where the provider ignores
+	// it.
 	Key string `json:"idempotency_key,omitempty"`
 	// Request is the number of the request that applied it ([Request.Number]).
 	Request int `json:"request"`
 	// Attempt says that this was the nth write received for its natural key.
 	Attempt int `json:"attempt"`
-	// Body is the request's body.
+	// Body is the request's body; one that is no JSON is a JSON text.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -46,11 +47,14 @@ type Request struct {
 	// Number counts requests from 1.
 	Number int `json:"number"`
 	// At is when it arrived, by the provider's clock.
-	At     time.Time `json:"at"`
-	Method string    `json:"method"`
+	At time.Time `json:"at"`
+	// Kind tells writes from look-ups, whatever their method.
+	Kind   RequestKind `json:"kind"`
+	Method string      `json:"method"`
 	// Target is the path with its query.
 	Target string `json:"target"`
-	// Key is the Idempotency-Key header.
+	// Key is the idempotency key: the Idempotency-Key header, or what the
+	// resource reads.
 	Key string `json:"idempotency_key,omitempty"`
 	// BodySHA256 is the hash of the body in lower-case hexadecimal.
 	BodySHA256 string `json:"body_sha256"`

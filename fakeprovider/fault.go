@@ -53,7 +53,11 @@ const (
 	HTML502 Kind = "html_502"
 	// Redirect answers a 3xx (default 307). Applies only with Fault.Apply.
 	Redirect Kind = "redirect"
-	// Accepted202 answers 202 and a pending object, which is succeeded once
+	// OwnAnswer is one of the answers that the resource knows by the name
+	// Fault.Answer ([Resource.Fault]). Applies only with Fault.Apply.
+	OwnAnswer Kind = "own_answer"
+	// Accepted202 answers that the write will be done later: 202 and a pending
+	// object, or what the resource has for it. It is done once
 	// Fault.SettleAfter has passed. Applies.
 	Accepted202 Kind = "accepted_202"
 
@@ -68,6 +72,8 @@ const (
 	MalformedJSON201 Kind = "malformed_json_201"
 	// Empty201 answers no body. Applies.
 	Empty201 Kind = "empty_201"
+	// WrongContentType declares the answer as HTML. Applies.
+	WrongContentType Kind = "wrong_content_type"
 	// HugeAnswer pads the answer to Fault.Size bytes of valid JSON. Applies.
 	HugeAnswer Kind = "huge_answer"
 	// NULAnswer puts an escaped NUL into Fault.Field. Applies.
@@ -83,9 +89,9 @@ func Kinds() []Kind {
 	return []Kind{
 		None, DropAnswerAfterApplying, DropBeforeReading, RefuseConnection,
 		Delay, DelayAfterApplying, NeverAnswer,
-		RateLimited, Reject, ErrorBeforeApplying, ErrorAfterApplying, HTML502, Redirect, Accepted202,
+		RateLimited, Reject, ErrorBeforeApplying, ErrorAfterApplying, HTML502, Redirect, OwnAnswer, Accepted202,
 		TruncateAnswer, TruncateAnswerChunked, TruncateAnswerUntilClose,
-		MalformedJSON201, Empty201, HugeAnswer, NULAnswer, LoneSurrogateAnswer, InvalidUTF8Answer,
+		MalformedJSON201, Empty201, WrongContentType, HugeAnswer, NULAnswer, LoneSurrogateAnswer, InvalidUTF8Answer,
 	}
 }
 
@@ -98,10 +104,11 @@ type Fault struct {
 	// Status replaces the kind's default status: RateLimited, Reject,
 	// ErrorBeforeApplying, ErrorAfterApplying, Redirect.
 	Status int
-	// Apply makes NeverAnswer, HTML502 and Redirect apply the write first.
+	// Apply makes NeverAnswer, HTML502, Redirect and OwnAnswer apply the write
+	// first.
 	Apply bool
-	// InExecution makes Reject a failure of the execution, which StoreFailures
-	// keeps, and not one of the validation in front of it.
+	// InExecution makes Reject and OwnAnswer a failure of the execution, which
+	// StoreFailures keeps, and not one of the validation in front of it.
 	InExecution bool
 	// Location is where Redirect points. Empty means the created object after
 	// an effect, else the request's own path.
@@ -111,8 +118,10 @@ type Fault struct {
 	// Size is the length of a HugeAnswer in bytes. Zero means 8 MiB.
 	Size int
 	// Field is the answer's field that NULAnswer, LoneSurrogateAnswer and
-	// InvalidUTF8Answer spoil. Empty means "status".
+	// InvalidUTF8Answer spoil. Empty means "status", or what the resource says.
 	Field string
+	// Answer is the name of an OwnAnswer.
+	Answer string
 
 	// RetryAfter becomes a Retry-After header in whole seconds, rounded up, on
 	// RateLimited, Reject and the errors. Zero sends no header.
@@ -144,6 +153,9 @@ type Fault struct {
 // where it has one.
 func (f Fault) String() string {
 	s := string(f.kind())
+	if f.Answer != "" {
+		s += ":" + f.Answer
+	}
 	if f.LookupLag > 0 {
 		s += lagSuffix
 	}
@@ -204,6 +216,8 @@ func (f Fault) executes() bool {
 		return false
 	case NeverAnswer, HTML502, Redirect:
 		return f.Apply
+	case OwnAnswer:
+		return f.Apply || f.InExecution
 	case Reject:
 		return f.InExecution
 	default:
@@ -213,29 +227,35 @@ func (f Fault) executes() bool {
 
 // applies says whether the execution gets as far as the effect.
 func (f Fault) applies() bool {
-	return f.kind() != ErrorBeforeApplying && f.kind() != Reject
+	switch f.kind() {
+	case ErrorBeforeApplying, Reject:
+		return false
+	case OwnAnswer:
+		return f.Apply
+	default:
+		return true
+	}
 }
 
-// failure is the error answer of the kinds that have one.
-func (f Fault) failure() (answer, bool) {
-	var a answer
+// failure is the error of the kinds that answer with one.
+func (f Fault) failure() (Failure, bool) {
+	var out Failure
 	switch f.kind() {
 	case RateLimited:
-		a = failure(http.StatusTooManyRequests, "rate_limit_error", "rate_limited", "Too many requests.")
+		out = Failure{http.StatusTooManyRequests, "rate_limit_error", "rate_limited", "Too many requests."}
 	case Reject:
-		a = failure(http.StatusUnprocessableEntity, "invalid_request_error", "rejected", "The request was refused.")
+		out = Failure{http.StatusUnprocessableEntity, "invalid_request_error", "rejected", "The request was refused."}
 	case ErrorBeforeApplying, ErrorAfterApplying:
-		a = failure(http.StatusInternalServerError, "api_error", "internal_error", "Something went wrong on our side.")
+		out = Failure{http.StatusInternalServerError, "api_error", "internal_error", "Something went wrong on our side."}
+	case OwnAnswer:
+		out = Failure{http.StatusInternalServerError, "api_error", "no_such_answer", "The script names an answer that is not known."}
 	default:
-		return answer{}, false
+		return Failure{}, false
 	}
 	if f.Status != 0 {
-		a.status = f.Status
+		out.Status = f.Status
 	}
-	if text := f.retryAfter(); text != "" {
-		a.header = http.Header{"Retry-After": {text}}
-	}
-	return a, true
+	return out, true
 }
 
 func (f Fault) retryAfter() string {

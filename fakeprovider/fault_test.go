@@ -81,6 +81,8 @@ func TestEveryKindOfFault(t *testing.T) {
 		{"reject 404", fault{Kind: fakeprovider.Reject, Status: 404}, 0, status(404)},
 		{"error before", fault{Kind: fakeprovider.ErrorBeforeApplying, Status: 503}, 0, status(503)},
 		{"error after", fault{Kind: fakeprovider.ErrorAfterApplying}, 1, status(500)},
+		{"own answer that there is not", fault{Kind: fakeprovider.OwnAnswer, Answer: "x"}, 0, status(500)},
+		{"own answer that there is not, after", fault{Kind: fakeprovider.OwnAnswer, Answer: "x", Apply: true}, 1, status(500)},
 		{"redirect", fault{Kind: fakeprovider.Redirect}, 0, redirect(307, "/v1/refunds")},
 		{"redirect elsewhere", fault{Kind: fakeprovider.Redirect, Status: 308, Location: "http://elsewhere.test/x"}, 0, redirect(308, "http://elsewhere.test/x")},
 		{"redirect 303 after", fault{Kind: fakeprovider.Redirect, Status: 303, Apply: true}, 1, redirect(303, "/v1/refunds/re_")},
@@ -115,6 +117,12 @@ func TestEveryKindOfFault(t *testing.T) {
 			t.Helper()
 			if r.status != 201 || r.bodyErr != nil || len(r.body) != 0 {
 				t.Errorf("got %v", r)
+			}
+		}},
+		{"wrong content type", fault{Kind: fakeprovider.WrongContentType}, 1, func(t *testing.T, r reply) {
+			t.Helper()
+			if r.status != 201 || r.header.Get("Content-Type") != "text/html; charset=utf-8" || r.object(t)["charge_id"] != "ch_1" {
+				t.Errorf("got %v with %v", r, r.header)
 			}
 		}},
 		{"huge", fault{Kind: fakeprovider.HugeAnswer, Size: 100_000}, 1, func(t *testing.T, r reply) {

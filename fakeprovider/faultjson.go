@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 )
@@ -36,7 +35,7 @@ func (in faultRequest) faults(w *world) ([]Fault, error) {
 
 // match chooses requests; what is empty matches all.
 type match struct {
-	Method       string `json:"method"` // empty: POST
+	Method       string `json:"method"` // empty: any write
 	Path         string `json:"path"`   // prefix
 	BodyContains string `json:"body_contains"`
 	OperationID  string `json:"operation_id"` // anywhere in body or target
@@ -44,29 +43,15 @@ type match struct {
 	Key          string `json:"key"`
 }
 
-func (m match) predicate() Predicate {
-	method := m.Method
-	if method == "" {
-		method = http.MethodPost
+func (m match) accepts(a arrival) bool {
+	if m.Method == "" && !a.isWrite() || m.Method != "" && m.Method != a.r.Method {
+		return false
 	}
-	return func(r *http.Request, body []byte) bool {
-		return r.Method == method &&
-			strings.HasPrefix(r.URL.Path, m.Path) &&
-			bytes.Contains(body, []byte(m.BodyContains)) &&
-			(m.OperationID == "" || bytes.Contains(body, []byte(m.OperationID)) || strings.Contains(r.URL.RequestURI(), m.OperationID)) &&
-			(m.NaturalKey == "" || naturalKey(r.URL.Path, body) == m.NaturalKey) &&
-			(m.Key == "" || r.Header.Get("Idempotency-Key") == m.Key)
-	}
-}
-
-func naturalKey(path string, body []byte) string {
-	for _, res := range resources() {
-		if res.path == path {
-			d, _ := res.read(body)
-			return d.naturalKey
-		}
-	}
-	return ""
+	return strings.HasPrefix(a.r.URL.Path, m.Path) &&
+		bytes.Contains(a.body, []byte(m.BodyContains)) &&
+		(m.OperationID == "" || bytes.Contains(a.body, []byte(m.OperationID)) || strings.Contains(a.r.URL.RequestURI(), m.OperationID)) &&
+		(m.NaturalKey == "" || a.naturalKey == m.NaturalKey) &&
+		(m.Key == "" || a.key == m.Key)
 }
 
 // faultJSON is a fault in the control API: a name that [ParseFault] reads, or
@@ -80,6 +65,7 @@ type faultJSON struct {
 	SettleAfter     duration `json:"settle_after"`
 	Size            int      `json:"size"`
 	Field           string   `json:"field"`
+	Answer          string   `json:"answer"`
 	RetryAfter      duration `json:"retry_after"`
 	RetryAfterText  string   `json:"retry_after_text"`
 	Reset           bool     `json:"reset"`
@@ -118,6 +104,7 @@ func (fj faultJSON) fault(w *world) (Fault, error) {
 	override(&f.Delay, time.Duration(fj.Delay))
 	override(&f.LookupLag, time.Duration(fj.LookupLag))
 	override(&f.DuplicateLookup, fj.DuplicateLookup)
+	override(&f.Answer, fj.Answer)
 	f.InExecution, f.Location, f.Size, f.Field = fj.InExecution, fj.Location, fj.Size, fj.Field
 	f.RetryAfterText, f.Reset, f.Times = fj.RetryAfterText, fj.Reset, fj.Times
 	if fj.HoldBefore != "" {

@@ -90,6 +90,10 @@ func (b *bench) send(ctx context.Context, method, target, key, body string) repl
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	return b.do(req)
+}
+
+func (b *bench) do(req *http.Request) reply {
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return reply{err: err}

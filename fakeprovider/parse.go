@@ -29,6 +29,7 @@ const (
 //     error_500_before_applying, refuse_404, redirect_303, delay_3s;
 //   - rate_limited_once, lag_look_up, duplicate_look_up;
 //   - html_502, never_answer and redirects with _after_applying;
+//   - own_answer:NAME;
 //   - any of them with _and_lag_look_up or _and_duplicate_look_up.
 //
 // Durations that the name leaves open are the Parsed constants. The result of
@@ -74,6 +75,9 @@ func parseNumbered(name string) (Fault, error) {
 	if rest, ok := strings.CutPrefix(name, "delay_"); ok {
 		d, err := time.ParseDuration(rest)
 		return Fault{Kind: Delay, Delay: d}, err
+	}
+	if rest, ok := strings.CutPrefix(name, string(OwnAnswer)+":"); ok {
+		return Fault{Kind: OwnAnswer, Answer: rest}, nil
 	}
 	if rest, ok := strings.CutPrefix(name, "error_"); ok {
 		if status, ok := strings.CutSuffix(rest, beforeSuffix); ok {

@@ -27,6 +27,7 @@ func TestParseFault(t *testing.T) {
 		"duplicate_look_up":          {Kind: fakeprovider.None, DuplicateLookup: true},
 		"html_502_after_applying":    {Kind: fakeprovider.HTML502, Apply: true},
 		"never_answer":               {Kind: fakeprovider.NeverAnswer},
+		"own_answer:outcomes[2]":     {Kind: fakeprovider.OwnAnswer, Answer: "outcomes[2]"},
 		"redirect_303":               {Kind: fakeprovider.Redirect, Status: 303},
 		"redirect_303_after_applying": {
 			Kind: fakeprovider.Redirect, Status: 303, Apply: true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +15,9 @@ import (
 // Make it with [New]. It is safe for concurrent use.
 type Provider struct {
 	opts    Options
-	handler http.Handler
-	changed bell // rings when an effect, a request or an answer is there
+	control http.Handler
+	made    atomic.Int64 // effects, over resets, so that no id comes twice
+	changed bell         // rings when an effect, a request or an answer is there
 	world   atomic.Pointer[world]
 }
 
@@ -32,18 +34,24 @@ type world struct {
 	gates map[string]*Gate // named by the control API
 }
 
-// New returns a provider without effects and faults.
+// New returns a provider without effects and faults. It panics if a resource
+// lacks what it must have: that is a mistake in the program.
 func New(opts Options) *Provider {
 	p := &Provider{opts: opts.withDefaults()}
+	for _, res := range p.opts.Resources {
+		if res.Name == "" || res.Path == "" || res.Answer == nil {
+			panic("fakeprovider: a resource needs a name, a path and an answer: " + res.Name + " " + res.Path)
+		}
+	}
 	p.world.Store(p.newWorld())
-	p.handler = p.routes()
+	p.control = p.controls()
 	return p
 }
 
 func (p *Provider) newWorld() *world {
 	return &world{
-		store: store{byID: map[string]*object{}, unique: map[string]*object{}},
-		keys:  keyring{window: p.opts.KeyWindow, entries: map[string]*keyEntry{}},
+		store: store{unique: map[uniqueValue]*object{}},
+		keys:  keyring{entries: map[scopedKey]*keyEntry{}},
 		log:   requestLog{limit: p.opts.MaxRequests, attempts: map[string]int{}},
 		ended: make(chan struct{}),
 		gates: map[string]*Gate{},
@@ -60,25 +68,39 @@ func (p *Provider) Reset() {
 	p.changed.ring()
 }
 
-// Handler serves the provider's API under /v1/ and the control API under
-// /_fake/. It needs HTTP/1 to be able to cut connections.
-func (p *Provider) Handler() http.Handler { return p.handler }
+// Handler serves the control API under /_fake/ and the provider's own
+// everywhere else. It needs HTTP/1 to be able to cut connections.
+func (p *Provider) Handler() http.Handler { return http.HandlerFunc(p.handle) }
+
+// handle does not use an http.ServeMux for the provider's API: it would answer
+// an unclean path with a redirect of its own.
+func (p *Provider) handle(rw http.ResponseWriter, r *http.Request) {
+	if isControl(r) {
+		p.control.ServeHTTP(rw, r)
+		return
+	}
+	p.serve(rw, r)
+}
+
+func isControl(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_fake/") }
 
 // Next gives the next writes these faults, one each and in order, after
-// faults that were scripted before. A fault goes to a request with a good
-// token, whatever becomes of it. Next panics if a fault cannot be scripted
+// faults that were scripted before. A fault goes to a request with good
+// credentials, whatever becomes of it. Next panics if a fault cannot be scripted
 // ([Fault.Validate]): that is a mistake in the test.
-func (p *Provider) Next(faults ...Fault) { p.add(isWrite, false, faults) }
+func (p *Provider) Next(faults ...Fault) { p.add(arrival.isWrite, false, faults) }
 
-// NextLookup is [Provider.Next] for look-ups (GET).
-func (p *Provider) NextLookup(faults ...Fault) { p.add(isLookup, false, faults) }
+// NextLookup is [Provider.Next] for look-ups.
+func (p *Provider) NextLookup(faults ...Fault) { p.add(arrival.isLookup, false, faults) }
 
 // ForMatch gives these faults to the next requests that match, of any method,
 // one each and in order. They go before those of Next, and earlier calls of
 // ForMatch go before later ones. It panics as Next does.
-func (p *Provider) ForMatch(match Predicate, faults ...Fault) { p.add(match, true, faults) }
+func (p *Provider) ForMatch(match Predicate, faults ...Fault) {
+	p.add(func(a arrival) bool { return match(a.r, a.body) }, true, faults)
+}
 
-func (p *Provider) add(match Predicate, specific bool, faults []Fault) {
+func (p *Provider) add(match func(arrival) bool, specific bool, faults []Fault) {
 	for _, f := range faults {
 		if err := f.Validate(); err != nil {
 			panic("fakeprovider: " + err.Error())
@@ -105,7 +127,7 @@ func (p *Provider) EffectsFor(operationID string) []Effect {
 }
 
 // EffectsOn returns the effects on one natural key: [RefundOf], [MailOf],
-// [ContactOf].
+// [ContactOf], or what a resource of yours says.
 func (p *Provider) EffectsOn(naturalKey string) []Effect {
 	return p.EffectsWhere(func(e Effect) bool { return e.NaturalKey == naturalKey })
 }
@@ -113,6 +135,12 @@ func (p *Provider) EffectsOn(naturalKey string) []Effect {
 // EffectsWhere returns the effects that the predicate accepts, oldest first.
 func (p *Provider) EffectsWhere(accept func(Effect) bool) []Effect {
 	return slices.DeleteFunc(p.Effects(), func(e Effect) bool { return !accept(e) })
+}
+
+// Objects returns what the effects of a resource made, newest first, whatever
+// look-ups can see of it.
+func (p *Provider) Objects(resource string) []Object {
+	return p.current().store.visible(resource, &Lookup{ByID: true}, p.opts.Clock.Now())
 }
 
 // Requests returns the remembered requests, oldest first, with those that are

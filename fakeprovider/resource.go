@@ -1,178 +1,195 @@
 package fakeprovider
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
+	"net/url"
+	"time"
 )
 
-// resource is one kind of thing that the provider keeps.
-type resource struct {
-	name    string // "refund"
-	path    string // "/v1/refunds"
-	prefix  string // of ids
-	status  string // of a settled object
-	keyed   bool   // honours Idempotency-Key
-	lags    bool   // search is subject to Options.SearchLag
-	filters []string
+// Resource is one kind of thing that a provider keeps: how a write of it is
+// recognised, read and answered, what an idempotency key does for it, and how
+// it is found again. See [Options.Resources].
+//
+// Its functions must be safe for concurrent use, must not keep or change what
+// they are given, and must not call the provider back.
+type Resource struct {
+	// Name is the resource of its effects, such as "refund". Required, and
+	// different from every other.
+	Name string
+	// Method of a write; empty means POST. Path is a pattern such as
+	// "/v1/refunds/{id}/void": each {name} stands for a part of one segment.
+	// Required.
+	Method, Path string
+	// Match chooses among resources that share method and path; nil takes all.
+	// The first resource that matches has the write.
+	Match func(*Call) bool
 
-	// read decodes and validates a body. With a failure it returns as much
-	// of the draft as could be read.
-	read func(body []byte) (draft, *answer)
-	// refuse is a refusal that needs the provider's data, so that it is made
-	// in execution. Nil if the resource has none.
-	refuse func(draft) *answer
+	// Read decodes and validates a write, before its key is looked at. With a
+	// refusal it returns as much of the draft as could be read. Nil takes
+	// everything. It must not depend on what the provider holds.
+	Read func(*Call) (Draft, *Answer)
+	// Refuse is a refusal that is made in execution, so that a key may keep it.
+	// Nil refuses nothing.
+	Refuse func(*Call, Draft) *Answer
+	// Keys say what an idempotency key does. The zero value knows no keys.
+	Keys Keys
+
+	// NewID makes the id of the nth effect of the provider. Nil makes up a
+	// random one.
+	NewID func(n int) string
+	// Answer tells a client of its write: a success, or, while
+	// [Object.Pending], that it will be done later. Required.
+	Answer func(Object) Answer
+	// Taken answers a write whose [Draft.Unique] another object holds. Nil is
+	// a conflict in the provider's shape.
+	Taken func(*Call, Object) Answer
+
+	// Fault is the provider's own answer to a [Fault] that is answered with an
+	// error (RateLimited, Reject, ErrorBeforeApplying, ErrorAfterApplying,
+	// OwnAnswer), of a write or of one of the look-ups. It decides about
+	// [Fault.Status] itself. False leaves the answer to the provider's shape of
+	// errors.
+	Fault func(*Call, Fault) (Answer, bool)
+	// Spoiled is the member of an answer that faults spoil where they name none
+	// ([Fault.Field]). Empty means "status".
+	Spoiled string
+
+	Lookups []Lookup
 }
 
-// draft is a write that has not been applied.
-type draft struct {
-	naturalKey  string
-	operationID string
-	unique      string // value that only one object may hold; empty: none
-	fields      map[string]any
+// Lookup is one way to find objects of a resource. Look-ups of several
+// resources may share method and path: they are asked in order, and the first
+// that finds something answers.
+type Lookup struct {
+	// Method is GET if empty. Path and Match are as in [Resource].
+	Method, Path string
+	Match        func(*Call) bool
+
+	// ByID is a read by the provider's own id: it sees an object at once and
+	// once, whatever a fault says about look-ups.
+	ByID bool
+	// Lag is how long a new object stays invisible. The lag of a fault wins.
+	Lag time.Duration
+	// Answer tells what is found among all objects that can be seen, newest
+	// first, and whether anything was found. Required.
+	Answer func(c *Call, visible []Object) (a Answer, found bool)
 }
 
-func resources() []resource {
-	return []resource{
-		{
-			name: "refund", path: "/v1/refunds", prefix: "re_", status: "succeeded", keyed: true,
-			filters: []string{"operation_id", "charge_id"}, read: readRefund, refuse: refuseRefund,
-		},
-		{
-			name: "email", path: "/v1/emails", prefix: "em_", status: "sent", lags: true,
-			filters: []string{"operation_id", "to", "invoice_id", "revision"}, read: readEmail,
-		},
-		{
-			name: "contact", path: "/v1/contacts", prefix: "co_", status: "active",
-			filters: []string{"operation_id", "external_id", "email"}, read: readContact,
-		},
-	}
+// Keys say what idempotency keys do for a resource.
+type Keys struct {
+	// From reads the key of a write; empty means that it has none. Nil knows no
+	// keys.
+	From func(*Call) string
+	// Ignored makes the provider read keys and do nothing about them.
+	Ignored bool
+	// Refuse is the refusal of a key that is too long, or has a letter that is
+	// not allowed. Nil takes all.
+	Refuse func(key string) *Answer
+	// Scope is a name under which keys are known. Resources with one scope
+	// share them.
+	Scope string
+	// Window is how long a key is recognised, counted from its first use. Zero
+	// means for ever.
+	Window time.Duration
+	// Compare is what a duplicate must agree in with the first write under its
+	// key. Nil compares nothing.
+	Compare func(*Call) string
+	// StoreFailures keeps failures that are produced after execution began and
+	// replays them. Without it a failure without an effect frees the key, and a
+	// failure after an effect is followed by the success on replay.
+	StoreFailures bool
+	// Latest makes the replay of an accepted write tell the newest state of its
+	// object in place of the stored answer.
+	Latest bool
+	// InFlight is what a duplicate gets while the first is worked on.
+	InFlight InFlight
+	// Mismatch and InUse answer a duplicate that does not agree, and one that
+	// comes too early. Nil are errors in the provider's shape.
+	Mismatch, InUse func(*Call) Answer
+	// Replayed are headers of a replayed answer.
+	Replayed http.Header
 }
 
-type metadata map[string]string
+// InFlight is what happens to a duplicate while the first write under its key
+// is worked on.
+type InFlight int
 
-// orEmpty makes absent metadata an object in answers.
-func (m metadata) orEmpty() metadata {
-	if m == nil {
-		return metadata{}
-	}
-	return m
+const (
+	// InFlightConflict refuses it.
+	InFlightConflict InFlight = iota
+	// InFlightWaits holds it until the first is done, and then replays.
+	InFlightWaits
+	// InFlightExecutes executes it: the key protects only once the first is done.
+	InFlightExecutes
+)
+
+// Endpoint is a call that is neither a write nor a look-up, such as one for an
+// access token. It needs no credentials, takes no faults and has no effects.
+type Endpoint struct {
+	Method, Path string // as in [Resource]
+	Answer       func(*Call) Answer
 }
 
-func readRefund(body []byte) (draft, *answer) {
-	var in struct {
-		ChargeID string   `json:"charge_id"`
-		Amount   int64    `json:"amount"`
-		Currency string   `json:"currency"`
-		Reason   string   `json:"reason"`
-		Metadata metadata `json:"metadata"`
-	}
-	bad := decode(body, &in)
-	d := draft{operationID: in.Metadata["operation_id"], fields: map[string]any{
-		"charge_id": in.ChargeID, "amount": in.Amount, "currency": in.Currency,
-		"reason": in.Reason, "metadata": in.Metadata.orEmpty(),
-	}}
-	if in.ChargeID != "" {
-		d.naturalKey = RefundOf(in.ChargeID)
-	}
-	switch {
-	case bad != nil:
-	case in.ChargeID == "":
-		bad = invalid("charge_id", "is required")
-	case in.Amount <= 0:
-		bad = invalid("amount", "must be a positive number of minor units")
-	case len(in.Currency) != 3:
-		bad = invalid("currency", "must be a code of three letters")
-	}
-	return d, bad
+// Call is a request as the provider received it.
+type Call struct {
+	Method string
+	// Path is decoded and without [Options.BasePath]; Target is the path and
+	// query as they came.
+	Path, Target string
+	Query        url.Values
+	Header       http.Header
+	Body         []byte
+
+	values map[string]string // of the pattern that matched
 }
 
-func refuseRefund(d draft) *answer {
-	id := fmt.Sprint(d.fields["charge_id"])
-	if !strings.HasPrefix(id, "ch_missing") {
-		return nil
-	}
-	a := failure(http.StatusUnprocessableEntity, "invalid_request_error", "charge_not_found", "No such charge: "+id+".")
-	return &a
+// Value returns what stands for {name} in the pattern of the path, decoded.
+func (c *Call) Value(name string) string { return c.values[name] }
+
+// Draft is a write that was read and not applied.
+type Draft struct {
+	// OperationID and NaturalKey are what effects are counted by.
+	OperationID, NaturalKey string
+	// Unique is a value that only one object of the resource may hold; empty
+	// means none.
+	Unique string
+	// NewID is that of the resource, for an id that depends on the write. Nil
+	// leaves it to the resource.
+	NewID func(n int) string
+	// Data is for the functions of the resource alone.
+	Data any
 }
 
-func readEmail(body []byte) (draft, *answer) {
-	var in struct {
-		To        string   `json:"to"`
-		Template  string   `json:"template"`
-		InvoiceID string   `json:"invoice_id"`
-		Revision  int      `json:"revision"`
-		Metadata  metadata `json:"metadata"`
-	}
-	bad := decode(body, &in)
-	d := draft{operationID: in.Metadata["operation_id"], fields: map[string]any{
-		"to": in.To, "template": in.Template, "invoice_id": in.InvoiceID,
-		"revision": in.Revision, "metadata": in.Metadata.orEmpty(),
-	}}
-	if in.To != "" {
-		d.naturalKey = MailOf(in.To, in.InvoiceID, in.Revision)
-	}
-	_, domain, isAddress := strings.Cut(in.To, "@")
-	switch {
-	case bad != nil:
-	case !isAddress:
-		bad = invalid("to", "must be an address")
-	case in.InvoiceID == "":
-		bad = invalid("invoice_id", "is required")
-	case in.Revision < 0:
-		bad = invalid("revision", "must not be negative")
-	case strings.EqualFold(domain, "invalid.test"):
-		a := failure(http.StatusUnprocessableEntity, "invalid_request_error", "recipient_rejected", "The recipient's domain takes no mail.")
-		bad = &a
-	}
-	return d, bad
+// Object is what an applied write made.
+type Object struct {
+	// ID is the provider's reference; a false one where a fault shows an object
+	// a second time.
+	ID string
+	// Number counts the effects of the provider, from 1, over resets.
+	Number int
+	// At is when it was applied, by the provider's clock.
+	At time.Time
+	// Key is the idempotency key of the write, also where it is ignored.
+	Key string
+	// Pending: it was accepted and is not done yet.
+	Pending bool
+	Call    *Call
+	Draft   Draft
 }
 
-func readContact(body []byte) (draft, *answer) {
-	var in struct {
-		ExternalID string   `json:"external_id"`
-		Email      string   `json:"email"`
-		Name       string   `json:"name"`
-		Metadata   metadata `json:"metadata"`
-	}
-	bad := decode(body, &in)
-	d := draft{operationID: in.Metadata["operation_id"], unique: in.ExternalID, fields: map[string]any{
-		"external_id": in.ExternalID, "email": in.Email, "name": in.Name, "metadata": in.Metadata.orEmpty(),
-	}}
-	if in.ExternalID != "" {
-		d.naturalKey = ContactOf(in.ExternalID)
-	}
-	switch {
-	case bad != nil:
-	case in.ExternalID == "":
-		bad = invalid("external_id", "is required")
-	case !strings.Contains(in.Email, "@"):
-		bad = invalid("email", "must be an address")
-	}
-	return d, bad
+// Answer is what a client is told, before a fault spoils it. Headers that are
+// not named are the provider's usual ones: Content-Type (JSON), Request-Id,
+// Server.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Location is the path of the object, for the faults that redirect.
+	Location string
 }
 
-// decode reads one JSON value. Unknown members are ignored, as most providers do.
-func decode(body []byte, into any) *answer {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	err := dec.Decode(into)
-	if err == nil {
-		if _, end := dec.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("more than one JSON value")
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	a := failure(http.StatusBadRequest, "invalid_request_error", "malformed_body", "The body cannot be read: "+err.Error()+".")
-	return &a
-}
-
-func invalid(field, problem string) *answer {
-	a := failure(http.StatusBadRequest, "invalid_request_error", "invalid_"+field, field+" "+problem+".")
-	return &a
+// Failure is an error of the provider, before it has its shape.
+type Failure struct {
+	Status              int
+	Type, Code, Message string
 }

@@ -16,17 +16,29 @@ type script struct {
 	rules []*rule
 }
 
+// arrival is a request as the script sees it.
+type arrival struct {
+	r               *http.Request
+	body            []byte
+	kind            RequestKind
+	naturalKey, key string
+}
+
+// isWrite and isLookup also speak of what is neither: a client that calls an
+// endpoint that there is not still wants to write, or to look.
+func (a arrival) isWrite() bool { return a.kind == KindWrite || a.kind == KindOther && !a.isLookup() }
+func (a arrival) isLookup() bool {
+	return a.kind == KindLookup || a.kind == KindOther && a.r.Method == http.MethodGet
+}
+
 // rule is a queue of faults for the requests that match.
 type rule struct {
-	match    Predicate
+	match    func(arrival) bool
 	specific bool // added with a caller's predicate
 	faults   []Fault
 }
 
-func isWrite(r *http.Request, _ []byte) bool  { return r.Method == http.MethodPost }
-func isLookup(r *http.Request, _ []byte) bool { return r.Method == http.MethodGet }
-
-func (s *script) add(match Predicate, specific bool, faults []Fault) {
+func (s *script) add(match func(arrival) bool, specific bool, faults []Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(s.rules, &rule{match: match, specific: specific, faults: faults})
@@ -34,12 +46,12 @@ func (s *script) add(match Predicate, specific bool, faults []Fault) {
 
 // take removes and returns the fault for a request; the zero Fault if none
 // waits for it.
-func (s *script) take(r *http.Request, body []byte) Fault {
+func (s *script) take(a arrival) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, specific := range []bool{true, false} {
 		for i, rule := range s.rules {
-			if rule.specific != specific || !rule.match(r, body) {
+			if rule.specific != specific || !rule.match(a) {
 				continue
 			}
 			f := rule.pop()

@@ -16,9 +16,9 @@ const defaultHugeSize = 8 << 20
 
 // send answers, as the fault will have it. a is what a healthy provider would
 // say; it is zero where the fault kept the write from being executed.
-func (x *exchange) send(a answer) {
-	if failed, ok := x.fault.failure(); ok {
-		x.write(failed)
+func (x *exchange) send(a Answer) {
+	if x.own != nil {
+		x.write(*x.own)
 		return
 	}
 	switch x.fault.kind() {
@@ -34,20 +34,27 @@ func (x *exchange) send(a answer) {
 	case TruncateAnswer, TruncateAnswerChunked, TruncateAnswerUntilClose:
 		x.writeTruncated(a)
 	case MalformedJSON201:
-		a.body = []byte(`{"id":"re_`)
+		a.Body = []byte(`{"id":"re_`)
 		x.write(a)
 	case Empty201:
-		a.body = nil
+		a.Body = nil
+		x.write(a)
+	case WrongContentType:
+		a.Header = a.Header.Clone()
+		if a.Header == nil {
+			a.Header = http.Header{}
+		}
+		a.Header.Set("Content-Type", "text/html; charset=utf-8")
 		x.write(a)
 	case HugeAnswer:
 		size := x.fault.Size
 		if size == 0 {
 			size = defaultHugeSize
 		}
-		a.body = pad(a.body, size)
+		a.Body = pad(a.Body, size)
 		x.write(a)
 	case NULAnswer, LoneSurrogateAnswer, InvalidUTF8Answer:
-		a.body = spoil(a.body, x.spoiledField(), rubbish(x.fault.kind()))
+		a.Body = spoil(a.Body, x.spoiledField(), rubbish(x.fault.kind()))
 		x.write(a)
 	default:
 		x.write(a)
@@ -55,10 +62,38 @@ func (x *exchange) send(a answer) {
 }
 
 func (x *exchange) spoiledField() string {
-	if x.fault.Field == "" {
-		return "status"
+	if x.fault.Field != "" {
+		return x.fault.Field
 	}
-	return x.fault.Field
+	if res := x.to.resource(); res != nil && res.Spoiled != "" {
+		return res.Spoiled
+	}
+	return "status"
+}
+
+// failed is the error answer of the fault; nil where it has none.
+func (x *exchange) failed() *Answer {
+	f, isError := x.fault.failure()
+	if !isError {
+		return nil
+	}
+	var a Answer
+	own := false
+	if res := x.to.resource(); res != nil && res.Fault != nil {
+		a, own = res.Fault(x.call, x.fault)
+	}
+	if !own {
+		a = x.p.opts.Failure(f)
+	}
+	if text := x.fault.retryAfter(); text != "" {
+		header := a.Header.Clone()
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set("Retry-After", text)
+		a.Header = header
+	}
+	return &a
 }
 
 func rubbish(k Kind) string {
@@ -72,39 +107,39 @@ func rubbish(k Kind) string {
 	}
 }
 
-func (x *exchange) redirect(a answer) answer {
-	out := answer{status: http.StatusTemporaryRedirect, header: http.Header{}}
+func (x *exchange) redirect(a Answer) Answer {
+	out := Answer{Status: http.StatusTemporaryRedirect, Header: http.Header{}}
 	if x.fault.Status != 0 {
-		out.status = x.fault.Status
+		out.Status = x.fault.Status
 	}
 	location := x.fault.Location
 	if location == "" {
-		location = a.location
+		location = a.Location
 	}
 	if location == "" {
 		location = x.r.URL.RequestURI()
 	}
-	out.header.Set("Location", location)
+	out.Header.Set("Location", location)
 	return out
 }
 
 // header is what the provider's own answers carry.
-func (x *exchange) header(a answer) http.Header {
+func (x *exchange) header(a Answer) http.Header {
 	h := http.Header{
 		"Content-Type": {"application/json"},
 		"Request-Id":   {"req_" + strconv.Itoa(x.rec.Number)},
 		"Server":       {serverName},
 	}
-	maps.Copy(h, a.header)
+	maps.Copy(h, a.Header)
 	return h
 }
 
-func (x *exchange) write(a answer) {
+func (x *exchange) write(a Answer) {
 	maps.Copy(x.rw.Header(), x.header(a))
-	x.rw.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
-	x.answered(a.status)
-	x.rw.WriteHeader(a.status)
-	_, _ = x.rw.Write(a.body) // the client may have left; the effect stands
+	x.rw.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
+	x.answered(a.Status)
+	x.rw.WriteHeader(a.Status)
+	_, _ = x.rw.Write(a.Body) // the client may have left; the effect stands
 }
 
 func (x *exchange) writeProxyPage() {
@@ -118,13 +153,13 @@ func (x *exchange) writeProxyPage() {
 
 // writeTruncated sends half of the answer and cuts the connection. It writes
 // to the connection itself, since net/http takes care not to do this.
-func (x *exchange) writeTruncated(a answer) {
-	half := a.body[:len(a.body)/2]
+func (x *exchange) writeTruncated(a Answer) {
+	half := a.Body[:len(a.Body)/2]
 	h := x.header(a)
 	var rest []byte
 	switch x.fault.kind() {
 	case TruncateAnswer:
-		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 		rest = half
 	case TruncateAnswerChunked:
 		h.Set("Transfer-Encoding", "chunked")
@@ -134,11 +169,11 @@ func (x *exchange) writeTruncated(a answer) {
 		rest = half
 	}
 	var wire bytes.Buffer
-	fmt.Fprintf(&wire, "HTTP/1.1 %d %s\r\n", a.status, http.StatusText(a.status))
+	fmt.Fprintf(&wire, "HTTP/1.1 %d %s\r\n", a.Status, http.StatusText(a.Status))
 	_ = h.Write(&wire) // a buffer takes everything
 	wire.WriteString("\r\n")
 	wire.Write(rest)
-	x.answered(a.status)
+	x.answered(a.Status)
 	x.hijack(wire.Bytes())
 }
 

@@ -62,9 +62,7 @@ func serverDone(ctx context.Context) <-chan struct{} {
 }
 
 func (s *Server) handler(p *Provider) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /_fake/pause", s.handlePause)
-	mux.Handle("/", p.Handler())
+	provider := p.Handler()
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		closed := s.closed
@@ -76,7 +74,11 @@ func (s *Server) handler(p *Provider) http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 		defer s.work.Done()
-		mux.ServeHTTP(rw, r)
+		if r.Method == http.MethodPost && r.URL.Path == "/_fake/pause" {
+			s.handlePause(rw, r)
+			return
+		}
+		provider.ServeHTTP(rw, r)
 	})
 }
 

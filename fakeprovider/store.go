@@ -1,10 +1,8 @@
 package fakeprovider
 
 import (
-	"crypto/rand"
-	"fmt"
+	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -15,37 +13,37 @@ type store struct {
 	mu      sync.Mutex
 	effects []Effect
 	objects []*object
-	byID    map[string]*object
-	unique  map[string]*object
+	unique  map[uniqueValue]*object
 }
 
-// object is a refund, a mail or a contact. It never changes after it was made.
+type uniqueValue struct{ resource, value string }
+
+// object is what a write made. It never changes after it was applied.
 type object struct {
+	made      Object
 	effect    Effect
-	fields    map[string]any // without id and status
-	status    string         // once settled
-	visibleAt time.Time      // for look-ups other than by id
-	settlesAt time.Time      // pending before
-	twice     bool           // look-ups find it a second time
+	lag       time.Duration // of a fault: hides it from look-ups other than by id
+	settlesAt time.Time     // pending before
+	twice     bool          // look-ups find it a second time
 }
 
-// apply creates an object and counts its effect, in one step. Where another
-// object holds the unique value already, it returns that one and false.
-func (s *store) apply(o *object, prefix, unique string) (*object, bool) {
+// apply keeps an object and counts its effect, in one step. name gives it its
+// id. Where another object holds the unique value already, apply returns that
+// one and false.
+func (s *store) apply(o *object, name func() (id string, number int)) (*object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if unique != "" {
+	unique := uniqueValue{o.effect.Resource, o.made.Draft.Unique}
+	if unique.value != "" {
 		if existing, taken := s.unique[unique]; taken {
 			return existing, false
 		}
-	}
-	o.effect.ID = prefix + strings.ToLower(rand.Text()[:20])
-	s.effects = append(s.effects, o.effect)
-	s.objects = append(s.objects, o)
-	s.byID[o.effect.ID] = o
-	if unique != "" {
 		s.unique[unique] = o
 	}
+	o.made.ID, o.made.Number = name()
+	o.effect.ID = o.made.ID
+	s.effects = append(s.effects, o.effect)
+	s.objects = append(s.objects, o)
 	return o, true
 }
 
@@ -61,68 +59,44 @@ func (s *store) count() int {
 	return len(s.effects)
 }
 
-// get reads by the provider's own id, which never lags.
-func (s *store) get(resource, id string) (*object, bool) {
+// visible returns what a look-up can see at a time, newest first.
+func (s *store) visible(resource string, l *Lookup, now time.Time) []Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o, found := s.byID[id]
-	return o, found && o.effect.Resource == resource
-}
-
-// search returns what is visible at a time and passes all filters, newest first.
-func (s *store) search(resource string, filters map[string]string, now time.Time) []entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []entry
+	var out []Object
 	for _, o := range slices.Backward(s.objects) {
-		if o.effect.Resource != resource || o.visibleAt.After(now) || !o.passes(filters) {
+		if o.effect.Resource != resource || !l.ByID && o.hidden(l.Lag, now) {
 			continue
 		}
-		out = append(out, entry{id: o.effect.ID, object: o})
-		if o.twice {
-			out = append(out, entry{id: o.effect.ID + "_again", object: o})
+		seen := o.at(now)
+		out = append(out, seen)
+		if o.twice && !l.ByID {
+			seen.ID += "_again"
+			out = append(out, seen)
 		}
 	}
 	return out
 }
 
-func (o *object) passes(filters map[string]string) bool {
-	for name, want := range filters {
-		got := fmt.Sprint(o.fields[name])
-		if name == "operation_id" {
-			got = o.effect.OperationID
-		}
-		if got != want {
-			return false
-		}
+func (o *object) hidden(lag time.Duration, now time.Time) bool {
+	if o.lag > 0 {
+		lag = o.lag
 	}
-	return true
+	return o.made.At.Add(lag).After(now)
 }
 
-// entry is an object as a look-up shows it: under its own id or a false one.
-type entry struct {
-	id     string
-	object *object
+// at is the object as it is at a time.
+func (o *object) at(now time.Time) Object {
+	seen := o.made
+	seen.Pending = o.settlesAt.After(now)
+	return seen
 }
 
-// view is what a client sees of an object.
-func (e entry) view(now time.Time) map[string]any {
-	v := make(map[string]any, len(e.object.fields)+4)
-	for name, value := range e.object.fields {
-		v[name] = value
+// asJSON is a body as an effect shows it: JSON as it is, everything else as
+// one text.
+func asJSON(body []byte) json.RawMessage {
+	if json.Valid(body) {
+		return body
 	}
-	v["id"] = e.id
-	v["object"] = e.object.effect.Resource
-	v["created"] = e.object.effect.At.Unix()
-	v["status"] = e.object.status
-	if e.object.pending(now) {
-		v["status"] = "pending"
-	}
-	return v
-}
-
-func (o *object) pending(now time.Time) bool { return o.settlesAt.After(now) }
-
-func (o *object) view(now time.Time) map[string]any {
-	return entry{id: o.effect.ID, object: o}.view(now)
+	return encode(string(body))
 }

@@ -200,7 +200,7 @@ func (c *catalogCopyCmd) Run(s streams) error {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // definitions hold no secrets
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	var made []string
@@ -225,7 +225,7 @@ func (c *catalogCopyCmd) Run(s streams) error {
 
 // writeDefinition writes a file and says whether it was not there before.
 func writeDefinition(path string, text []byte) (isNew bool, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // definitions hold no secrets
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if isNew = err == nil; errors.Is(err, fs.ErrExist) {
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0) // --force
 	}

@@ -46,6 +46,7 @@ type cli struct {
 	Cancel       cancelCmd       `cmd:"" help:"Give up an operation that has not been sent."`
 	Check        checkCmd        `cmd:"" help:"Check files with providers and actions."`
 	Verify       verifyCmd       `cmd:"" help:"Prove declared actions safe: every ugly path, against a simulated provider."`
+	Simulate     simulateCmd     `cmd:"" help:"Run a simulated provider that plays a contract and misbehaves on request."`
 	Catalog      catalogCmd      `cmd:"" help:"Show the contracts that Onceward ships, and copy them."`
 	Schema       schemaCmd       `cmd:"" help:"Print the JSON Schema of a kind of file, for editors."`
 	Actions      actionsCmd      `cmd:"" help:"List the action types, or show one."`
