@@ -3,7 +3,6 @@ package actions
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,9 +39,13 @@ type registered struct {
 	byType map[string]*Action
 	sorted []*Action
 	// superseded are actions of other versions, which operations that are under
-	// way began with.
-	superseded map[version]*Action
+	// way began with, by type and newest last; at most maxSuperseded of a type.
+	superseded map[string][]*Action
 }
+
+// maxSuperseded bounds what a registry keeps whose files change all the time. An
+// operation that began with a version before those goes on as after a restart.
+const maxSuperseded = 32
 
 // version names one rendering of an action type.
 type version struct{ actionType, adapter, contract string }
@@ -64,7 +67,7 @@ func NewRegistry(adapters ...Adapter) (*Registry, error) {
 // Replace puts other adapters in the place of those that the registry has. With
 // a fault in any of them nothing changes. New requests get the new actions;
 // operations that began with another version go on with it ([Registry.At]), as
-// long as this registry lives.
+// long as this registry lives; of each type it keeps the last few dozen versions.
 func (r *Registry) Replace(adapters ...Adapter) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,20 +76,34 @@ func (r *Registry) Replace(adapters ...Adapter) error {
 		return err
 	}
 	if last := r.now.Load(); last != nil {
-		maps.Copy(next.superseded, last.superseded)
-		for _, a := range last.sorted {
-			next.superseded[versionOf(a)] = a
-		}
-	}
-	for _, a := range next.sorted {
-		delete(next.superseded, versionOf(a))
+		next.supersede(last)
 	}
 	r.now.Store(next)
 	return nil
 }
 
+// supersede keeps what another registry had and this one has not.
+func (r *registered) supersede(last *registered) {
+	for actionType, known := range last.superseded {
+		r.superseded[actionType] = slices.Clone(known) // readers have the other slice
+	}
+	for _, a := range last.sorted {
+		r.superseded[a.Spec.Type] = append(without(r.superseded[a.Spec.Type], versionOf(a)), a)
+	}
+	for actionType, known := range r.superseded {
+		if present, ok := r.byType[actionType]; ok {
+			known = without(known, versionOf(present))
+		}
+		r.superseded[actionType] = known[max(0, len(known)-maxSuperseded):]
+	}
+}
+
+func without(known []*Action, v version) []*Action {
+	return slices.DeleteFunc(known, func(a *Action) bool { return versionOf(a) == v })
+}
+
 func register(adapters []Adapter) (*registered, error) {
-	r := &registered{byType: make(map[string]*Action, len(adapters)), superseded: map[version]*Action{}}
+	r := &registered{byType: make(map[string]*Action, len(adapters)), superseded: map[string][]*Action{}}
 	var errs []error
 	for _, ad := range adapters {
 		spec := ad.Spec().WithDefaults()
@@ -129,8 +146,10 @@ func (r *Registry) At(actionType, adapterVersion, contractVersion string) (*Acti
 	now := r.now.Load()
 	present, ok := now.byType[actionType]
 	if wanted := (version{actionType, adapterVersion, contractVersion}); !ok || versionOf(present) != wanted {
-		if a, known := now.superseded[wanted]; known {
-			return a, true
+		for _, a := range now.superseded[actionType] {
+			if versionOf(a) == wanted {
+				return a, true
+			}
 		}
 	}
 	return present, ok

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -254,5 +256,66 @@ func TestReplace(t *testing.T) {
 	}
 	if _, ok := r.At("pay.refund", "7", "1"); ok {
 		t.Error("found an unknown version")
+	}
+}
+
+// A registry whose files change all the time does not grow for ever, and readers
+// see one state or another and never half of one.
+func TestReplaceOftenAndAtOnce(t *testing.T) {
+	versioned := func(n int) []Adapter {
+		a, b := goodSpec("pay.refund"), goodSpec("pay.charge")
+		a.Version, b.Version = strconv.Itoa(n), strconv.Itoa(n)
+		return []Adapter{stub{spec: a}, stub{spec: b}}
+	}
+	r, err := NewRegistry(versioned(0)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const last = 200
+	var writers, readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if all := r.All(); len(all) != 2 || all[0].Spec.Version != all[1].Spec.Version {
+					t.Error("two versions at once")
+					return
+				}
+				r.At("pay.refund", "0", "1")
+				if _, ok := r.Get("pay.refund"); !ok {
+					t.Error("is gone")
+					return
+				}
+			}
+		})
+	}
+	for w := range 2 {
+		writers.Go(func() {
+			for n := w; n <= last; n += 2 {
+				if err := r.Replace(versioned(n)...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	readers.Wait()
+	if err := r.Replace(versioned(last + 1)...); err != nil {
+		t.Fatal(err)
+	}
+	if kept := len(r.now.Load().superseded["pay.refund"]); kept != maxSuperseded {
+		t.Errorf("%d versions are kept", kept)
+	}
+	if a, _ := r.At("pay.refund", strconv.Itoa(last), "1"); a.Spec.Version != strconv.Itoa(last) {
+		t.Errorf("the last version is gone: got %s", a.Spec.Version)
+	}
+	if a, _ := r.At("pay.refund", "1", "1"); a.Spec.Version != strconv.Itoa(last+1) {
+		t.Errorf("the first version is there: got %s", a.Spec.Version)
 	}
 }

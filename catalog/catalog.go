@@ -49,6 +49,9 @@ func Get(name string) (Entry, *definition.Set, error) {
 	if err != nil {
 		return Entry{}, nil, err
 	}
+	if len(set.Providers) != 1 {
+		return Entry{}, nil, fmt.Errorf("the catalogue's %s has %d providers, want one", name, len(set.Providers))
+	}
 	entry := Entry{Actions: slices.SortedFunc(maps.Values(set.Actions), func(a, b *definition.Action) int { return cmp.Compare(a.Type, b.Type) })}
 	for _, p := range set.Providers {
 		entry.Provider = p

@@ -2,21 +2,27 @@ package definition
 
 // Action is one action type on a provider.
 type Action struct {
-	Kind        string `yaml:"kind" jsonschema:"enum=action"` // "action"
-	Type        string `yaml:"type"`                          // dotted lower-case words: stripe.refund.create
-	Version     string `yaml:"version"`
-	Provider    string `yaml:"provider"`
-	Description string `yaml:"description"` // one sentence, for planners and people
-	Owner       string `yaml:"owner,omitempty"`
+	Kind string `yaml:"kind" jsonschema:"enum=action"`                                                  // "action"
+	Type string `yaml:"type" jsonschema:"maxLength=100,pattern=^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)+$"` // dotted lower-case words: stripe.refund.create
+	// Version is recorded with each operation; change it when the same arguments
+	// make other bytes.
+	Version     string `yaml:"version" jsonschema:"minLength=1"`
+	Provider    string `yaml:"provider"`                                                   // name of a provider in these files
+	Description string `yaml:"description"`                                                // one sentence, for planners and people
+	Owner       string `yaml:"owner,omitempty"`                                            // team that answers for it; for people and policies
 	Risk        string `yaml:"risk,omitempty" jsonschema:"enum=low,enum=medium,enum=high"` // "low", "medium", "high"
 
 	// Arguments is the JSON Schema (2020-12) of the arguments object.
 	Arguments map[string]any `yaml:"arguments"`
 	// Checks are what a schema cannot say.
-	Checks       []Check   `yaml:"checks,omitempty"`
-	Key          *Recipe   `yaml:"key,omitempty"`
+	Checks []Check `yaml:"checks,omitempty"`
+	// Key is the recipe for the key where the planner gives none: what the action
+	// is about.
+	Key *Recipe `yaml:"key,omitempty"`
+	// AdvisoryArgs are arguments that do not identify the action: two requests
+	// that differ in them alone are the same one.
 	AdvisoryArgs []string  `yaml:"advisory_args,omitempty"`
-	Approval     *Approval `yaml:"approval,omitempty"`
+	Approval     *Approval `yaml:"approval,omitempty"` // absent: as the policy says
 
 	Timeout     Duration `yaml:"timeout,omitempty"`                                          // of one attempt; default 30s
 	MaxAttempts int      `yaml:"max_attempts,omitempty" jsonschema:"minimum=1,maximum=100"`  // default 5
@@ -28,7 +34,7 @@ type Action struct {
 	Statement *Statement `yaml:"statement,omitempty"` // adapter sql
 	Mail      *Mail      `yaml:"mail,omitempty"`      // adapter smtp
 
-	Receipt  *Receipt `yaml:"receipt,omitempty"`
+	Receipt  *Receipt `yaml:"receipt,omitempty"`  // required with adapter http
 	Keys     *Keys    `yaml:"keys,omitempty"`     // instead of the provider's
 	Outcomes []Rule   `yaml:"outcomes,omitempty"` // before the provider's
 	Lookups  []Lookup `yaml:"lookups,omitempty"`  // in order
@@ -46,9 +52,9 @@ type Action struct {
 
 // Check is a rule over arguments: If must be true. Expressions see args.
 type Check struct {
-	If      string `yaml:"if"`
-	Field   string `yaml:"field,omitempty"`
-	Message string `yaml:"message"`
+	If      string `yaml:"if" jsonschema:"minLength=1"`      // expression
+	Field   string `yaml:"field,omitempty"`                  // dotted path of the argument that is to be changed
+	Message string `yaml:"message" jsonschema:"minLength=1"` // what is wanted, for planners and people
 }
 
 // Recipe is a key recipe.
@@ -59,7 +65,7 @@ type Recipe struct {
 
 // Part is one named part of a key.
 type Part struct {
-	Name string `yaml:"name" jsonschema:"pattern=^[a-z][a-z0-9_]*$"`
+	Name string `yaml:"name" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
 	From string `yaml:"from"` // "tenant", "action", "run", "step", "arguments.<path>"
 }
 
@@ -76,16 +82,17 @@ type Approval struct {
 // optional (args.?note) is left out.
 type Request struct {
 	Method  string         `yaml:"method" jsonschema:"enum=GET,enum=POST,enum=PUT,enum=PATCH,enum=DELETE"`
-	Path    string         `yaml:"path"` // values are escaped as one segment each; or an absolute URL on an allowed origin
-	Query   map[string]any `yaml:"query,omitempty"`
-	Headers map[string]any `yaml:"headers,omitempty"`
+	Path    string         `yaml:"path"`              // values are escaped as one segment each; or an absolute URL on an allowed origin
+	Query   map[string]any `yaml:"query,omitempty"`   // parameters: templates, lists as Lists says
+	Headers map[string]any `yaml:"headers,omitempty"` // templates; credentials belong to http.auth
 
-	// At most one body.
+	// JSON is the body as a tree whose texts are templates. There is at most one
+	// body.
 	JSON      any            `yaml:"json,omitempty"`
-	Form      map[string]any `yaml:"form,omitempty"` // nested: a[b]=c; lists: see Lists
-	Multipart map[string]any `yaml:"multipart,omitempty"`
+	Form      map[string]any `yaml:"form,omitempty"`      // nested: a[b]=c; lists: see Lists
+	Multipart map[string]any `yaml:"multipart,omitempty"` // multipart/form-data
 	GraphQL   *GraphQL       `yaml:"graphql,omitempty"`
-	Raw       *string        `yaml:"raw,omitempty"`
+	Raw       *string        `yaml:"raw,omitempty"` // a template; values are put in as they are: use xml() and the like
 	// ContentType replaces the body's usual one.
 	ContentType string `yaml:"content_type,omitempty"`
 	Lists       string `yaml:"lists,omitempty" jsonschema:"enum=brackets,enum=indices,enum=repeat"` // of forms and queries: "brackets" a[]=1 (default), "indices" a[0]=1, "repeat" a=1
@@ -121,14 +128,14 @@ type Mail struct {
 // Receipt says what is kept of a success: expressions over the answer (status,
 // header, body, text; item in look-ups; event in webhooks).
 type Receipt struct {
-	Reference string            `yaml:"reference"` // the provider's own id: text or a whole number
-	Fields    map[string]string `yaml:"fields,omitempty"`
+	Reference string            `yaml:"reference" jsonschema:"minLength=1"` // the provider's own id: text or a whole number
+	Fields    map[string]string `yaml:"fields,omitempty"`                   // what else is kept, by name: an expression that fails leaves its field out
 	Proof     `yaml:",inline"`
 }
 
 // Lookup asks whether the effect of an operation exists. It never writes.
 type Lookup struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" jsonschema:"minLength=1"` // for people, one for each look-up of the action
 	// Needs is "reference" when the provider's id must be known.
 	Needs   string  `yaml:"needs,omitempty" jsonschema:"enum=reference"`
 	Request Request `yaml:"request"` // GET, or POST where the provider searches so
@@ -208,8 +215,8 @@ type ExampleRequest struct {
 // ExampleAnswer is an answer with its meaning.
 type ExampleAnswer struct {
 	Answer    `yaml:",inline"`
-	Is        string `yaml:"is"`
-	Reference string `yaml:"reference,omitempty"`
+	Is        string `yaml:"is" jsonschema:"enum=applied,enum=applied_no_receipt,enum=accepted,enum=in_progress,enum=maybe_ours,enum=key_mismatch,enum=rejected,enum=not_applied,enum=rate_limited,enum=ambiguous"` // what it must mean
+	Reference string `yaml:"reference,omitempty"`                                                                                                                                                                   // what the receipt's must be
 }
 
 // Answer is an HTTP answer. Strings in it are templates where the simulator
@@ -225,16 +232,15 @@ type Answer struct {
 // (method, path, query, header, and body: parsed JSON or nested form), id (made
 // from ID), n (a running number), now (a timestamp), args is not known to it.
 type Simulate struct {
+	// ID makes the provider's id of an object.
 	ID string `yaml:"id,omitempty"` // template over n and uuid; default "obj_${n}"
 	// Operation is an expression over request: our operation id in it, to count
 	// effects by; empty where the write does not carry it.
 	Operation string `yaml:"operation,omitempty"`
 	// Unique is an expression over request: a value that only one object can
 	// hold; a second write gets Taken.
-	Unique string  `yaml:"unique,omitempty"`
-	Taken  *Answer `yaml:"taken,omitempty"`
-	// Invalid is an expression over request: true is a write that the provider
-	// refuses with Refusal.
+	Unique  string  `yaml:"unique,omitempty"`
+	Taken   *Answer `yaml:"taken,omitempty"`
 	Refusal *Answer `yaml:"refusal,omitempty"` // of a write that is refused; default 422 with Errors.Simulate
 	Success Answer  `yaml:"success"`           // what a write is answered with; its JSON is the object
 	Pending *Answer `yaml:"pending,omitempty"` // where the provider accepts and finishes later

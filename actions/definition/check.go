@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The adapters that a provider can have.
@@ -63,12 +64,7 @@ func (c *checker) provider(p *Provider) {
 		c.fault("sql.operations_table", "want a name of lower-case letters, digits and _, with its schema before a point where it has one")
 	}
 	if p.GRPC != nil {
-		if host, port, ok := strings.Cut(p.GRPC.Address, ":"); !ok || host == "" || port == "" {
-			c.fault("grpc.address", "want host:port")
-		}
-		if p.GRPC.PlainText && p.GRPC.TLS != nil {
-			c.fault("grpc.plain_text", "is at odds with tls")
-		}
+		c.grpc(p.GRPC)
 	}
 	if p.SMTP != nil && (p.SMTP.User == nil) != (p.SMTP.Password == nil) {
 		c.fault("smtp", "user and password go together")
@@ -81,6 +77,7 @@ func (c *checker) provider(p *Provider) {
 	c.webhooks(p.Webhooks)
 	c.secrets(p)
 	c.proofs(p, p.Documents)
+	c.texts(p.Config)
 }
 
 var tableName = regexp.MustCompile(`^([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}$`)
@@ -142,9 +139,8 @@ func (c *checker) http(h *HTTP) {
 		c.origin(fmt.Sprintf("http.hosts[%d]", i), withoutConfig(host), h.PrivateNetworks, false)
 	}
 	c.networks("http.private_networks", h.PrivateNetworks)
-	if h.TLS != nil && (h.TLS.Cert == "") != (h.TLS.Key == "") {
-		c.fault("http.tls", "cert and key go together")
-	}
+	c.tls("http.tls", h.TLS)
+	c.sentHeaders("http.headers", slices.Sorted(maps.Keys(h.Headers)))
 	if h.Auth != nil {
 		c.auth(h.Auth, h.PrivateNetworks)
 	}
@@ -200,6 +196,18 @@ func (c *checker) auth(a *Auth, private []string) {
 			c.fault("http.auth.basic", "want either password or password_text")
 		}
 	}
+	if a.Basic != nil && a.Basic.PasswordIsText != "" && !fixedWord.MatchString(a.Basic.PasswordIsText) {
+		c.fault("http.auth.basic.password_text", "is for a fixed word such as X: a password is a secret and belongs to password")
+	}
+	if a.Header != nil {
+		c.headerName("http.auth.header.name", a.Header.Name)
+	}
+	if a.Query != nil && a.Query.Name == "" {
+		c.fault("http.auth.query.name", "is empty")
+	}
+	if a.HMAC != nil {
+		c.comparedHeaders("http.auth.hmac.headers", slices.Sorted(maps.Keys(a.HMAC.Headers)))
+	}
 	if a.OAuth2 != nil {
 		c.origin("http.auth.oauth2.token_url", withoutConfig(a.OAuth2.TokenURL), private, true)
 	}
@@ -207,6 +215,8 @@ func (c *checker) auth(a *Auth, private []string) {
 		c.fault("http.auth.hmac.headers", "want the headers that carry the signature")
 	}
 }
+
+var fixedWord = regexp.MustCompile(`^[A-Za-z_-]{1,16}$`)
 
 func (c *checker) limits(l *Limits) {
 	if l == nil {
@@ -216,6 +226,13 @@ func (c *checker) limits(l *Limits) {
 		if (s.Header == "") == (s.Value == "") {
 			c.fault(fmt.Sprintf("rate_limit.signals[%d]", i), "want either a header or a value")
 		}
+		if s.Header != "" {
+			c.headerName(fmt.Sprintf("rate_limit.signals[%d].header", i), s.Header)
+		}
+	}
+	const day = Duration(24 * time.Hour)
+	if l.Max > day || l.Default > day {
+		c.fault("rate_limit", "max and default are at most 24h")
 	}
 	if l.Max != 0 && l.Default > l.Max {
 		c.fault("rate_limit.default", "is longer than max")
@@ -241,13 +258,6 @@ func (c *checker) webhooks(w *Webhooks) {
 			}
 		}
 	}
-	for i, e := range w.Events {
-		field := fmt.Sprintf("webhooks.events[%d]", i)
-		if e.Operation == "" && e.Reference == "" {
-			c.fault(field, "want operation or reference: which operation it is about")
-		}
-		if (e.Is == "applied") != (e.Receipt != nil) {
-			c.fault(field, "a receipt goes with is: applied, and only with it")
-		}
-	}
+	c.signed(v)
+	c.events(w.Events)
 }

@@ -45,6 +45,8 @@ func (c *checker) action(a *Action) {
 	c.rules("outcomes", a.Outcomes, provider.Errors)
 	c.lookups(a)
 	c.proofs(a, provider.Documents)
+	c.texts(provider.Config)
+	c.doubt(a, provider)
 }
 
 // performs wants the part that says what is done, and no other.
@@ -54,6 +56,9 @@ func (c *checker) performs(a *Action, p *Provider) {
 		return
 	}
 	want := map[string]string{AdapterHTTP: "request", AdapterSQL: "statement", AdapterSMTP: "mail"}[p.Adapter]
+	if a.Mail != nil && a.Mail.Text == "" && a.Mail.HTML == "" {
+		c.fault("mail", "want text, html or both")
+	}
 	for part, there := range map[string]bool{"request": a.Request != nil, "statement": a.Statement != nil, "mail": a.Mail != nil} {
 		switch {
 		case part == want && !there:
@@ -97,6 +102,18 @@ func (c *checker) performs(a *Action, p *Provider) {
 	}
 }
 
+// doubt wants it said where nothing can resolve doubt but a person.
+func (c *checker) doubt(a *Action, p *Provider) {
+	keys := a.Keys
+	if keys == nil {
+		keys = p.Keys
+	}
+	again := keys != nil && keys.Place != "none" && keys.Window != 0
+	if p.Adapter == AdapterHTTP && a.Doubt == "" && !again && len(a.Lookups) == 0 && p.Webhooks == nil {
+		c.fault("", "neither keys with a window, nor look-ups, nor webhooks: a person must resolve each doubt; if that is wanted, say doubt: person")
+	}
+}
+
 // arguments compiles the schema; nil where it is none.
 func (c *checker) arguments(a *Action) *actions.Schema {
 	raw, err := json.Marshal(a.Arguments)
@@ -113,8 +130,16 @@ func (c *checker) arguments(a *Action) *actions.Schema {
 }
 
 func (c *checker) recipe(a *Action, properties map[string]any) {
+	names := map[string]bool{}
 	for i, part := range a.Key.Parts {
 		field := fmt.Sprintf("key.parts[%d]", i)
+		if part.Name == "distinct" {
+			c.fault(field+".name", "is taken: it marks a deliberate second action")
+		}
+		if names[part.Name] {
+			c.fault(field+".name", "%q is used twice", part.Name)
+		}
+		names[part.Name] = true
 		path, isArgument := strings.CutPrefix(part.From, "arguments.")
 		if !isArgument {
 			if !slices.Contains([]string{"tenant", "action", "run", "step"}, part.From) {
@@ -156,6 +181,10 @@ func (c *checker) example(field string, schema *actions.Schema, e Example) {
 }
 
 func (c *checker) lookups(a *Action) {
+	resolves := a.MaxResolves
+	if resolves == 0 {
+		resolves = actions.DefaultMaxResolves
+	}
 	names := map[string]bool{}
 	for i, l := range a.Lookups {
 		field := fmt.Sprintf("lookups[%d]", i)
@@ -182,6 +211,9 @@ func (c *checker) lookups(a *Action) {
 		if l.Absence != nil && (l.Strength == "" || l.Strength == "heuristic") {
 			c.fault(field+".absence", "a heuristic look-up cannot prove that nothing is there: want strength strong or indexed")
 		}
+		if l.Absence != nil && readsOf(l.Absence) >= resolves {
+			c.fault(field+".absence.reads", "%d reads in a row never fit into max_resolves: %d", readsOf(l.Absence), resolves)
+		}
 		if l.Absence != nil && l.Needs != "" {
 			c.fault(field+".absence", "a look-up that needs a reference proves no absence: a reference says that the effect was there")
 		}
@@ -189,4 +221,11 @@ func (c *checker) lookups(a *Action) {
 			c.fault(field+".absence.settle_time", "an index lags: want the longest time that it does")
 		}
 	}
+}
+
+func readsOf(a *Absence) int {
+	if a.Reads == 0 {
+		return actions.DefaultNegativeReads
+	}
+	return a.Reads
 }

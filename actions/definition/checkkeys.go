@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,15 @@ func (c *checker) keys(field string, k *Keys) {
 		c.fault(field, "place: %s wants a name", k.Place)
 	case !named && k.Name != "":
 		c.fault(field+".name", "has no meaning with place: %s", k.Place)
+	}
+	switch {
+	case k.Place == "header" && k.Name != "":
+		c.sentHeaders(field+".name", []string{k.Name})
+	case k.Place == "field" && k.Name != "" && slices.Contains(strings.Split(k.Name, "."), ""):
+		c.fault(field+".name", "%q is no path of a field: want names with a point between", k.Name)
+	}
+	if k.HonouredBy != "" {
+		c.headerName(field+".honoured_by", k.HonouredBy)
 	}
 	if k.Place == "none" && k.Window != 0 {
 		c.fault(field+".window", "has no meaning without a key")
@@ -62,14 +72,21 @@ func (c *checker) rules(field string, rules []Rule, errors *Errors) {
 		if r.Correctable && r.Is != "rejected" {
 			c.fault(at+".correctable", "has a meaning for rejected alone")
 		}
-		for name, pattern := range r.Header {
+		c.comparedHeaders(at+".header", slices.Sorted(maps.Keys(r.Header)))
+		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+			pattern := r.Header[name]
 			if _, err := regexp.Compile(pattern); err != nil {
 				c.fault(at+".header", "%s: is no RE2 pattern: %v", name, err)
 			}
 		}
 		for j := range i {
-			if rules[j].Is != r.Is && rules[j].plain() && r.plain() && rules[j].overlaps(r) && !rules[j].within(r) {
-				c.fault(at, "overlaps %s[%d], which says %s: what is in both could mean either", field, j, rules[j].Is)
+			earlier := rules[j]
+			switch {
+			case !earlier.plain():
+			case r.inside(earlier) && (earlier.Is != r.Is || !r.plain()):
+				c.fault(at, "overlaps %s[%d], which takes everything that fits this one and says %s: put the special case first", field, j, earlier.Is)
+			case earlier.Is != r.Is && r.plain() && earlier.overlaps(r) && !earlier.within(r):
+				c.fault(at, "overlaps %s[%d], which says %s: what is in both could mean either", field, j, earlier.Is)
 			}
 		}
 	}
@@ -148,6 +165,7 @@ func (r *Request) bodies() []string {
 }
 
 func (c *checker) request(field string, r *Request) {
+	c.sentHeaders(field+".headers", slices.Sorted(maps.Keys(r.Headers)))
 	if bodies := r.bodies(); len(bodies) > 1 {
 		c.fault(field, "has %d bodies (%s): want one at most", len(bodies), strings.Join(bodies, ", "))
 	} else if r.Method == get && len(bodies) == 1 {

@@ -48,7 +48,8 @@ func (e *FaultsError) Error() string {
 
 func sorted(faults []Fault) []Fault {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
-		return cmp.Or(strings.Compare(a.Place.File, b.Place.File), cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
+		return cmp.Or(strings.Compare(a.Place.File, b.Place.File), cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column),
+			strings.Compare(a.Field, b.Field), strings.Compare(a.Problem, b.Problem))
 	})
 	return faults
 }

@@ -1,10 +1,9 @@
 package definition
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -12,9 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Kinds of files.
@@ -22,9 +19,6 @@ const (
 	kindProvider = "provider"
 	kindAction   = "action"
 )
-
-// maxFileBytes bounds one file.
-const maxFileBytes = 1 << 20
 
 // Set is what a number of files declare, checked. It is immutable and safe for
 // concurrent use.
@@ -34,6 +28,7 @@ type Set struct {
 	// Files are the names of the files that were read, sorted.
 	Files []string
 	roots map[string]ast.Node // by file
+	docs  map[string]any      // by file
 }
 
 // Load reads files and folders (every .yaml and .yml below them, hidden ones
@@ -49,7 +44,7 @@ func Load(paths ...string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !info.IsDir() {
+		if p = filepath.Clean(p); !info.IsDir() {
 			if files[p], err = readBounded(os.DirFS(filepath.Dir(p)), filepath.Base(p)); err != nil {
 				return nil, fmt.Errorf("%s: %w", p, err)
 			}
@@ -63,7 +58,7 @@ func Load(paths ...string) (*Set, error) {
 			files[filepath.Join(p, filepath.FromSlash(name))] = data
 		}
 	}
-	return parse(files)
+	return parse(paths, files)
 }
 
 // LoadFS is Load for every file of a file system, or of the named folders and
@@ -93,7 +88,7 @@ func LoadFS(fsys fs.FS, names ...string) (*Set, error) {
 			files[path.Join(name, below)] = data
 		}
 	}
-	return parse(files)
+	return parse(names, files)
 }
 
 func readTree(fsys fs.FS) (map[string][]byte, error) {
@@ -125,26 +120,31 @@ func readBounded(fsys fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > maxFileBytes {
-		return nil, fmt.Errorf("is longer than %d bytes", maxFileBytes)
+	if !info.Mode().IsRegular() { // a pipe would be waited for
+		return nil, errors.New("is no regular file")
 	}
-	return fs.ReadFile(fsys, name)
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // one more is a fault
 }
 
 // parse reads all files and checks them together.
-func parse(files map[string][]byte) (*Set, error) {
+func parse(from []string, files map[string][]byte) (*Set, error) {
 	shapes, err := compileShapes()
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{Providers: map[string]*Provider{}, Actions: map[string]*Action{}, roots: map[string]ast.Node{}}
+	s := &Set{Providers: map[string]*Provider{}, Actions: map[string]*Action{}, roots: map[string]ast.Node{}, docs: map[string]any{}}
 	for name := range files {
 		s.Files = append(s.Files, name)
 	}
 	slices.Sort(s.Files)
 	var faults []Fault
 	if len(files) == 0 {
-		return nil, &FaultsError{[]Fault{{Problem: "no .yaml files there"}}}
+		return nil, &FaultsError{[]Fault{{Place: Place{File: strings.Join(from, ", ")}, Problem: "no .yaml files there"}}}
 	}
 	for _, name := range s.Files {
 		faults = append(faults, s.add(shapes, name, files[name])...)
@@ -164,10 +164,10 @@ func (s *Set) add(shapes shapes, file string, data []byte) []Fault {
 	if fault != nil {
 		return []Fault{*fault}
 	}
-	s.roots[file] = root
+	s.roots[file], s.docs[file] = root, doc
 	object, ok := doc.(map[string]any)
 	if !ok {
-		return []Fault{{Place: Place{file, 1, 1}, Problem: "want one object: kind: provider, or kind: action"}}
+		return []Fault{{Place: placeOf(file, root), Problem: "want one object: kind: provider, or kind: action"}}
 	}
 	kind, _ := object["kind"].(string)
 	if kind != kindProvider && kind != kindAction {
@@ -211,56 +211,4 @@ func (s *Set) addAction(file string, root ast.Node) []Fault {
 	}
 	s.Actions[a.Type] = &a
 	return nil
-}
-
-// readDocument parses a file, which must hold exactly one document without
-// anchors: an alias makes a file mean what nobody sees in it.
-func readDocument(file string, data []byte) (ast.Node, any, *Fault) {
-	parsed, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, nil, faultOf(file, err)
-	}
-	if len(parsed.Docs) != 1 || parsed.Docs[0].Body == nil {
-		return nil, nil, &Fault{Place: Place{file, 1, 1}, Problem: "want exactly one document in a file"}
-	}
-	root := parsed.Docs[0].Body
-	if odd := firstOddNode(root); odd != nil {
-		return nil, nil, &Fault{Place: placeOf(file, odd), Problem: "anchors, aliases, tags and merges are not allowed"}
-	}
-	var doc any
-	if err := yaml.NodeToValue(root, &doc, yaml.Strict()); err != nil {
-		return nil, nil, faultOf(file, err)
-	}
-	// By JSON, so that numbers have their digits and keys are text.
-	text, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, nil, faultOf(file, err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	if err := dec.Decode(&doc); err != nil {
-		return nil, nil, &Fault{Place: Place{file, 1, 1}, Problem: "has no form in JSON: " + err.Error()}
-	}
-	return root, doc, nil
-}
-
-func decode(file string, root ast.Node, into any) *Fault {
-	if err := yaml.NodeToValue(root, into, yaml.Strict()); err != nil {
-		return faultOf(file, err)
-	}
-	return nil
-}
-
-// faultOf says where a parser's error is.
-func faultOf(file string, err error) *Fault {
-	var known yaml.Error
-	if !errors.As(err, &known) {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return &Fault{Place: Place{file, 1, 1}, Problem: first}
-	}
-	fault := &Fault{Place: Place{File: file, Line: 1, Column: 1}, Problem: known.GetMessage()}
-	if token := known.GetToken(); token != nil {
-		fault.Place.Line, fault.Place.Column = token.Position.Line, token.Position.Column
-	}
-	return fault
 }

@@ -84,12 +84,42 @@ func TestLoadRefuses(t *testing.T) {
 		{provider, "bearer: {env: STRIPE_API_KEY}", "bearer: sk_live_123", "http.auth.bearer: is string, want object"},
 		{provider, "    source: errors\nkeys:", "    source: manual\nkeys:", `http.auth.source: the provider has no document "manual"`},
 		{provider, "    is: rate_limited\n    because: Rate limits are applied before the request is executed.\n", "    is: rate_limited\n", "outcomes[2]: rate_limited claims that nothing was applied"},
-		{provider, "  - status: [429]\n", "  - status: [409]\n    code: [idempotency_key_in_use]\n", "outcomes[2]: overlaps outcomes[0], which says in_progress"},
+		{provider, "  - status: [429]\n", "  - status: [409]\n    code: [idempotency_key_in_use]\n", "outcomes[2]: overlaps outcomes[0], which takes everything that fits this one and says in_progress"},
 		{provider, "  - status: [429]\n", "  - status: [600]\n", "outcomes[2].status[0]"},
 		{provider, "rate_limit:\n  signals: [{header: Retry-After}]", "rate_limit:\n  signals: [{as: seconds}]", "rate_limit.signals[0]: want either a header or a value"},
 		{provider, "scheme: stripe,", "scheme: stripe, header: X,", "webhooks.verify.header: belongs to scheme: hmac"},
 		{provider, "name: stripe", "name: &n stripe", "anchors, aliases"},
 		{provider, "name: stripe", "name: stripe\nadapter: smtp", `adapter: adapter smtp wants the part "smtp"`},
+		{provider, "  - status: [429]\n", "  - status: [409, 410]\n    is: maybe_ours\n  - status: [409]\n    if: body.x\n    is: ambiguous\n  - status: [429]\n", "outcomes[3]: overlaps outcomes[2], which takes everything"},
+		{provider, "  - status: [429]\n", "  - status: [409, 410]\n    code: [idempotency_key_in_use, x]\n    is: maybe_ours\n  - status: [410]\n    is: accepted\n  - status: [409]\n    code: [x]\n    is: accepted\n  - status: [429]\n", "outcomes[4]: overlaps outcomes[2]"},
+		{provider, "https://api.stripe.com", "https://${config.shop}.stripe.com", "http.base_url: the provider has no config.shop"},
+		{provider, "code: body.error.?code", "code: config.kind == body.error.?code", "errors.code: the provider has no config.kind"},
+		{provider, "{Stripe-Version: ", "{Stripe Version: ", `"Stripe Version" is no name of a header`},
+		{provider, "{Stripe-Version: ", "{authorization: ", `provider.yaml:11:13: http.headers["authorization"]: credentials belong to http.auth`},
+		{provider, "{Stripe-Version: ", "{X-A: a, x-a: ", `http.headers["x-a"]: is there twice`},
+		{provider, "{Stripe-Version: ", "{Content-Length: ", "is the connection's own"},
+		{provider, "name: Idempotency-Key", "name: Idempotency Key", "is no name of a header"},
+		{provider, "place: header\n  name: Idempotency-Key", "place: field\n  name: a..b", `keys.name: "a..b" is no path`},
+		{provider, "bearer: {env: STRIPE_API_KEY}", "bearer: {env: sk_live_0123456789}", "http.auth.bearer.env: looks like a secret itself"},
+		{provider, "bearer: {env: STRIPE_API_KEY}", "bearer: {env: STRIPE-KEY}", "http.auth.bearer.env: want the name of an environment variable"},
+		{provider, "bearer: {env: STRIPE_API_KEY}", `bearer: {file: "/run/${name}"}`, "http.auth.bearer.file: may hold ${tenant}"},
+		{provider, "bearer: {env: STRIPE_API_KEY}", `basic: {user: a, password_text: hunter2secret!}`, "password_text: is for a fixed word"},
+		{provider, "  auth:\n", "  tls: {cert: a.pem}\n  auth:\n", "http.tls: cert and key go together"},
+		{provider, "signals: [{header: Retry-After}]", "signals: [{header: 'Retry After'}]", "rate_limit.signals[0].header"},
+		{provider, "  default: 2s", "  default: 2d", "rate_limit: max and default"},
+		{provider, "scheme: stripe,", "scheme: hmac, header: X, content: [timestamp, body],", "webhooks.verify.content[0]: timestamp wants timestamp_header"},
+		{provider, "scheme: stripe,", "scheme: hmac, header: X, content: ['text:a'],", "webhooks.verify.content: the body is not signed"},
+		{provider, "scheme: stripe,", "scheme: hmac, header: X, content: [boddy],", "webhooks.verify.content[0]: want body"},
+		{provider, "      is: applied\n      receipt: {", "      is: accepted\n      code: x\n      receipt: {", "webhooks.events[0]: code and message go with"},
+		{provider, "  source: idempotency\n", "  section: a\n", "keys.section: goes with a source"},
+		{action, "reads: 3, gap", "reads: 12, gap", "lookups[1].absence.reads: 12 reads in a row never fit into max_resolves: 12"},
+		{action, "{name: payment, from", "{name: tenant, from", `key.parts[1].name: "tenant" is used twice`},
+		{action, "{name: payment, from", "{name: distinct, from", "key.parts[1].name: "},
+		{action, "type: stripe.refund.create", "type: stripe", "refund.yaml:2:1: type: "},
+		{action, "reference: body.id", "reference: ''", "receipt.reference: "},
+		{action, "is: rejected}", "is: refused}", "examples[0].answers[0].is: want one of"},
+		{action, "metadata: {operation_id: \"${operation.id}\"}", "metadata: {a: \"${config.a}\"}", "request.form.metadata.a: the provider has no config.a"},
+		{action, "  method: POST\n  path: /v1/refunds\n", "  method: POST\n  path: /v1/refunds\n  headers: {Cookie: x}\n", `request.headers["Cookie"]: credentials`},
 		{action, "provider: stripe", "provider: strype", `refund.yaml:4:1: provider: there is no provider "strype"`},
 		{action, "type: object", "type: objekt", "arguments: is no schema"},
 		{action, "from: arguments.payment_intent", "from: arguments.charge", `key.parts[1].from: the arguments have no property "charge"`},
@@ -128,7 +158,7 @@ func TestLoadRefusesTwo(t *testing.T) {
 	fsys = files(t, "provider.yaml", "kind", "kind")
 	fsys["two.yaml"] = &fstest.MapFile{Data: []byte("kind: provider\n---\nkind: action\n")}
 	fsys[".hidden/bad.yaml"] = &fstest.MapFile{Data: []byte("{")}
-	if _, err := definition.LoadFS(fsys, "."); err == nil || err.Error() != "two.yaml:1:1: want exactly one document in a file" {
+	if _, err := definition.LoadFS(fsys, "."); err == nil || err.Error() != "two.yaml:3:1: want exactly one document in a file: each provider and each action has its own" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,5 +198,36 @@ func TestJSONSchema(t *testing.T) {
 	}
 	if _, err := definition.JSONSchema("../load"); err == nil {
 		t.Error("no such schema")
+	}
+}
+
+// An AdapterService is named by host and port, IPv6 too.
+func TestGRPCAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"adapter.internal:50051": "", "127.0.0.1:1": "", "[::1]:50051": "", "localhost:50051": "",
+		"adapter": "grpc.address", ":50051": "grpc.address", "::1:50051": "grpc.address", "a:0": "grpc.address", "a:99999": "grpc.address",
+		"https://a:443": "grpc.address", "10.0.0.1:443": "grpc.plain_text", "[2001:db8::1]:443": "grpc.plain_text",
+	} {
+		text := "kind: provider\nname: own\nversion: \"1\"\nadapter: grpc\ngrpc: {address: '" + address + "', plain_text: true}\n"
+		_, err := definition.LoadFS(fstest.MapFS{"f.yaml": {Data: []byte(text)}}, ".")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+}
+
+// A file that is named twice, in two ways, is one file; the order of faults is
+// always the same.
+func TestLoadNamesFilesOnce(t *testing.T) {
+	set, err := definition.Load("testdata/stripe", "./testdata/stripe/refund.yaml", "testdata/../testdata/stripe")
+	if err != nil || len(set.Files) != 2 {
+		t.Errorf("got %v", err)
+	}
+	fsys := files(t, "refund.yaml", "lookups:", "statement: {sql: SELECT 1}\nmail: {from: a, to: b, subject: c}\nlookups:")
+	_, first := definition.LoadFS(fsys, ".")
+	for range 5 {
+		if _, err := definition.LoadFS(fsys, "."); err == nil || err.Error() != first.Error() {
+			t.Fatalf("got %v, then %v", first, err)
+		}
 	}
 }

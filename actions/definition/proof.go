@@ -41,6 +41,9 @@ func eachProof(v reflect.Value, field string, do func(string, Proof)) {
 func (c *checker) proofs(value any, documents map[string]Document) {
 	EachProof(value, func(field string, proof Proof) {
 		if proof.Source == "" {
+			if proof.Section != "" {
+				c.fault(field+".section", "goes with a source: in which document is it?")
+			}
 			return
 		}
 		if _, known := documents[proof.Source]; !known {
@@ -54,11 +57,7 @@ func (c *checker) proofs(value any, documents map[string]Document) {
 
 // secrets wants each reference to name one place.
 func (c *checker) secrets(p *Provider) {
-	eachSecret(reflect.ValueOf(p), "", func(field string, s Secret) {
-		if (s.Env == "") == (s.File == "") {
-			c.fault(field, "want a reference to a secret: either env or file")
-		}
-	})
+	eachSecret(reflect.ValueOf(p), "", c.secretReference)
 }
 
 // Secrets returns every reference to a secret that a provider has, by field.

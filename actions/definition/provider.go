@@ -6,7 +6,7 @@ package definition
 type Provider struct {
 	Kind    string `yaml:"kind" jsonschema:"enum=provider"`                                       // "provider"
 	Name    string `yaml:"name" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,39}$"`                    // lower-case letters, digits and _
-	Version string `yaml:"version"`                                                               // of this contract; recorded with each operation
+	Version string `yaml:"version" jsonschema:"minLength=1"`                                      // of this contract; recorded with each operation
 	Title   string `yaml:"title,omitempty"`                                                       // for people
 	Adapter string `yaml:"adapter,omitempty" jsonschema:"enum=http,enum=grpc,enum=sql,enum=smtp"` // "http" (default), "grpc", "sql", "smtp"
 
@@ -166,6 +166,10 @@ type SQL struct {
 	// transaction of the statement; default onceward_operations.
 	OperationsTable string `yaml:"operations_table,omitempty"`
 	CreateTable     bool   `yaml:"create_table,omitempty"`
+	// MaxConns bounds the connections of one process; default 4.
+	MaxConns int `yaml:"max_conns,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	// PlainText allows connections without TLS to other machines.
+	PlainText bool `yaml:"plain_text,omitempty"`
 }
 
 // SMTP is a mail server that takes submissions.
@@ -238,7 +242,7 @@ type Keys struct {
 // Errors say where error answers carry their code and message: expressions over
 // the answer (status, header, body, text). An expression that fails is empty.
 type Errors struct {
-	Code    string `yaml:"code"`
+	Code    string `yaml:"code" jsonschema:"minLength=1"`
 	Message string `yaml:"message,omitempty"`
 	// Simulate is the body of an error answer of the simulator: a template over
 	// code and message.
@@ -249,7 +253,7 @@ type Errors struct {
 // Origin proves that the provider answered, and not something in between. The
 // default is a complete JSON object that is declared as JSON.
 type Origin struct {
-	If    string `yaml:"if"` // expression over the answer
+	If    string `yaml:"if" jsonschema:"minLength=1"` // expression over the answer
 	Proof `yaml:",inline"`
 }
 
@@ -281,15 +285,15 @@ type Rule struct {
 // be read counts.
 type Limits struct {
 	Signals []Signal `yaml:"signals,omitempty"` // default: Retry-After
-	Default Duration `yaml:"default,omitempty"`
-	Max     Duration `yaml:"max,omitempty"` // default and limit 24h
+	Default Duration `yaml:"default,omitempty"` // when the answer says no time
+	Max     Duration `yaml:"max,omitempty"`     // default and limit 24h
 	Proof   `yaml:",inline"`
 }
 
 // Signal is one place with a time to wait.
 type Signal struct {
-	Header string `yaml:"header,omitempty"`
-	Value  string `yaml:"value,omitempty"` // expression over the answer
+	Header string `yaml:"header,omitempty"` // its first value
+	Value  string `yaml:"value,omitempty"`  // expression over the answer
 	// As is "retry_after" (default: seconds or an HTTP date, RFC 9110), "seconds"
 	// (a fraction is rounded up), "milliseconds", "epoch_seconds",
 	// "epoch_milliseconds", "rfc3339".
@@ -319,15 +323,15 @@ type Verify struct {
 	Prefix          string   `yaml:"prefix,omitempty"`                                                   // before the signature: "sha256="
 	Algorithm       string   `yaml:"algorithm,omitempty" jsonschema:"enum=sha256,enum=sha512,enum=sha1"` // "sha256" (default), "sha512", "sha1"
 	Encoding        string   `yaml:"encoding,omitempty" jsonschema:"enum=hex,enum=base64"`               // "hex" (default), "base64"
-	TimestampHeader string   `yaml:"timestamp_header,omitempty"`
-	Content         []string `yaml:"content,omitempty"` // parts in order: "body", "url", "timestamp", "header:X", "text:."; default body
+	TimestampHeader string   `yaml:"timestamp_header,omitempty"`                                         // Unix seconds; needed where timestamp is a part of the content
+	Content         []string `yaml:"content,omitempty"`                                                  // parts in order: "body", "form" (its fields, sorted), "url", "method", "timestamp", "header:X", "text:."; default body
 }
 
 // Event says what a webhook event proves. Expressions see event, header and
 // config; the first event rule whose If holds counts, and none means nothing.
 type Event struct {
-	If        string   `yaml:"if"`
-	ID        string   `yaml:"id"`                                                       // the event's own id: replays are known by it
+	If        string   `yaml:"if" jsonschema:"minLength=1"`
+	ID        string   `yaml:"id" jsonschema:"minLength=1"`                              // the event's own id: replays are known by it
 	Operation string   `yaml:"operation,omitempty"`                                      // our operation id, as it came back
 	Reference string   `yaml:"reference,omitempty"`                                      // the provider's id of the effect
 	Is        string   `yaml:"is" jsonschema:"enum=applied,enum=rejected,enum=accepted"` // "applied", "rejected", "accepted"

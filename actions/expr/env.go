@@ -15,7 +15,7 @@ import (
 // Limits of one expression.
 const (
 	maxExpressionBytes = 8 << 10
-	maxCost            = 20_000_000 // in CEL's units; some tens of milliseconds
+	maxCost            = 2_000_000 // in CEL's units; some tens of milliseconds
 )
 
 // Env is what expressions of one kind can see. It is immutable and safe for
@@ -30,14 +30,17 @@ func NewEnv(variables ...string) (*Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeAdapter(adapter{}),
 		cel.OptionalTypes(),
-		ext.Strings(), ext.Encoders(), ext.Lists(), ext.Regex(),
+		// Versions, so that a newer library brings no function that nobody looked at.
+		ext.Strings(ext.StringsVersion(5)), ext.Encoders(ext.EncodersVersion(0)),
+		ext.Lists(ext.ListsVersion(4), ext.ListsMaxRangeSize(maxRange)), ext.Regex(ext.RegexVersion(0)),
 		cel.ParserRecursionLimit(100),
 		cel.ParserExpressionSizeLimit(maxExpressionBytes),
 	}
 	for _, v := range variables {
 		options = append(options, cel.Variable(v, cel.DynType))
 	}
-	env, err := cel.NewEnv(append(options, functions()...)...)
+	options = slices.Concat(options, functions(), bounded())
+	env, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("expressions: %w", err)
 	}
@@ -61,7 +64,7 @@ func (e *Env) Expression(text string) (*Expression, error) {
 	if err := issues.Err(); err != nil {
 		return nil, compileError(issues, e.variables)
 	}
-	program, err := e.cel.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	program, err := e.cel.Program(ast, cel.CostLimit(maxCost), cel.CostTracking(estimator{}), costs(), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(compared), cel.CustomDecoratorV2(inOrder))
 	if err != nil {
 		return nil, fmt.Errorf("expression: %w", err)
 	}
@@ -84,8 +87,12 @@ func compileError(issues *cel.Issues, variables []string) error {
 func (x *Expression) String() string { return x.text }
 
 // Vars are the values of variables: nil, bool, string, json.Number, integers,
-// time.Time, []any and map[string]any of such values. They are not changed.
+// time.Time, []any and map[string]any of such values, Omitted for an empty
+// optional and Some for one with a value. They are not changed.
 type Vars map[string]any
+
+// Some is a variable's value that is an optional which is not empty.
+type Some struct{ Value any }
 
 // omitted is the type of Omitted.
 type omitted struct{}

@@ -127,6 +127,15 @@ func TestTemplate(t *testing.T) {
 		`$${args.n} and ${args.n}`:      "${args.n} and 7",
 		`${ {"a": "}"}["a"] }`:          "}",
 		`${args.?missing}`:              expr.Omitted,
+		`${ r"\" + '}' }`:               `\}`,
+		`${ """a"}b""" }`:               `a"}b`,
+		`${ '\'}' }`:                    `'}`,
+		"${ args.n // a brace }\n}":     json.Number("7"),
+		`$$${args.n}`:                   `$${args.n}`,
+		`$${${args.n}}`:                 `${7}`,
+		`${args.n}$${x}`:                `7${x}`,
+		`100$`:                          `100$`,
+		`${"$"}${args.n}`:               `$7`,
 	} {
 		tmpl, err := newEnv(t).Template(text)
 		if err != nil {
@@ -137,7 +146,7 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s: got %#v (%v), want %#v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{`${args.n`, `${}`, `${nothing}`} {
+	for _, text := range []string{`${args.n`, `${}`, `${nothing}`, `${"}`, `${ // }`, `${ {} `, `${'''a'}`} {
 		if _, err := newEnv(t).Template(text); err == nil {
 			t.Errorf("%s: accepted", text)
 		}
@@ -169,6 +178,7 @@ func TestTree(t *testing.T) {
 	for path, value := range map[string]any{
 		"a.b[0]": map[string]any{"a": map[string]any{"b": []any{"${"}}},
 		"a":      map[string]any{"a": 1.5},
+		"b":      map[string]any{"b": map[string]any{"${args.n}": 1}},
 	} {
 		if _, err := env.Tree(value); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
 			t.Errorf("%v: %v", value, err)

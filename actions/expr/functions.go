@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -45,10 +47,13 @@ func functions() []cel.EnvOption {
 			if err := xml.EscapeText(&out, []byte(s)); err != nil {
 				return types.WrapErr(err)
 			}
-			return types.String(out.String())
+			return boundedText(out.String())
 		})),
 		unary("json", anything, text, func(v ref.Val) ref.Val {
 			native, err := toNative(v)
+			if err == nil && native == Omitted {
+				err = errors.New("json: there is nothing in the optional")
+			}
 			if err != nil {
 				return types.WrapErr(err)
 			}
@@ -56,7 +61,7 @@ func functions() []cel.EnvOption {
 			if err != nil {
 				return types.WrapErr(err)
 			}
-			return types.String(encoded)
+			return boundedText(string(encoded))
 		}),
 		unary("parse_json", text, anything, onText(func(s string) ref.Val {
 			value, err := ParseJSON([]byte(s))
@@ -160,7 +165,8 @@ func ParseJSON(data []byte) (any, error) {
 	if err := dec.Decode(&value); err != nil {
 		return nil, err
 	}
-	if dec.More() {
+	// Not More: it takes a closing bracket for the end.
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("the text goes on after its JSON value")
 	}
 	return value, nil

@@ -21,7 +21,7 @@ type part struct {
 }
 
 // Template compiles a text. "$${" stands for "${". A closing brace inside an
-// expression must be part of a pair or of a string.
+// expression must be part of a pair, of a string or of a comment.
 func (e *Env) Template(text string) (*Template, error) {
 	t := &Template{}
 	var literal strings.Builder
@@ -57,33 +57,6 @@ func (e *Env) Template(text string) (*Template, error) {
 	}
 	flush()
 	return t, nil
-}
-
-// closing returns where the expression at the start of s ends: at the brace that
-// is not inside of a pair or of a string; -1 where there is none.
-func closing(s string) int {
-	depth := 0
-	var quote byte
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth == 0 {
-				return i
-			}
-			depth--
-		}
-	}
-	return -1
 }
 
 // Literal returns the text of a template without expressions.
@@ -181,6 +154,9 @@ func (e *Env) tree(value any, path string) (*Tree, error) {
 	case map[string]any:
 		out := &Tree{kind: isObject, members: make(map[string]*Tree, len(v))}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if strings.Contains(name, "${") {
+				return nil, &TreeError{path, fmt.Errorf("the name %q is no template: it would be sent as it is; an object with computed names is one ${…}", name)}
+			}
 			member, err := e.tree(v[name], strings.TrimPrefix(path+"."+name, "."))
 			if err != nil {
 				return nil, err
@@ -222,7 +198,8 @@ func (t *Tree) value(vars Vars, path string) (any, error) {
 		return value, nil
 	case isObject:
 		out := make(map[string]any, len(t.members))
-		for name, member := range t.members {
+		for _, name := range slices.Sorted(maps.Keys(t.members)) { // so that the same fault is the first one
+			member := t.members[name]
 			value, err := member.value(vars, strings.TrimPrefix(path+"."+name, "."))
 			if err != nil {
 				return nil, err
@@ -249,4 +226,4 @@ func (t *Tree) value(vars Vars, path string) (any, error) {
 	}
 }
 
-var errScalar = errors.New("a number must be a whole one, or text")
+var errScalar = errors.New(`a number must be a whole one: put it in quotes for a text, or write "${parse_json('12.50')}" for a number with a point`)

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -15,99 +12,32 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// adapter gives CEL our values: numbers of JSON without loss.
+// adapter gives CEL our values: numbers of JSON without loss, and maps whose keys
+// come in one order.
 type adapter struct{}
 
 // NativeToValue implements types.Adapter.
 func (a adapter) NativeToValue(value any) ref.Val {
 	switch v := value.(type) {
 	case map[string]any:
-		return types.NewStringInterfaceMap(a, v)
+		return ordered{types.NewStringInterfaceMap(a, v)}
 	case []any:
 		return types.NewDynamicList(a, v)
 	case json.Number:
 		return numberOf(v.String())
+	case time.Time:
+		if year := v.UTC().Year(); year < 1 || year > 9999 {
+			return types.NewErr("the time is out of range")
+		}
+		return types.Timestamp{Time: v}
+	case omitted:
+		return types.OptionalNone
+	case Some:
+		return types.OptionalOf(a.NativeToValue(v.Value))
 	default:
 		return types.DefaultTypeAdapter.NativeToValue(value)
 	}
 }
-
-// numberOf is an int where the digits are one of 64 bits, else a decimal.
-func numberOf(text string) ref.Val {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return types.Int(n)
-	}
-	return decimal(text)
-}
-
-// decimalType is the type of numbers that are no 64 bit integer.
-var decimalType = types.NewOpaqueType("decimal") //nolint:gochecknoglobals // a type
-
-// decimal is a number as it was written.
-type decimal string
-
-var _ ref.Val = decimal("")
-
-// ConvertToNative implements ref.Val.
-func (d decimal) ConvertToNative(to reflect.Type) (any, error) {
-	if to == reflect.TypeFor[json.Number]() || to == reflect.TypeFor[any]() {
-		return json.Number(d), nil
-	}
-	return nil, fmt.Errorf("a decimal cannot be held as %v", to)
-}
-
-// ConvertToType implements ref.Val.
-func (d decimal) ConvertToType(to ref.Type) ref.Val {
-	switch to {
-	case types.StringType:
-		return types.String(d)
-	case types.DoubleType:
-		f, err := strconv.ParseFloat(string(d), 64)
-		if err != nil {
-			return types.NewErr("number is out of range")
-		}
-		return types.Double(f)
-	case types.TypeType:
-		return decimalType
-	default:
-		return types.NewErr("a decimal is no %s", to.TypeName())
-	}
-}
-
-// Equal implements ref.Val: by value, so that 1.50 is 1.5 and 2.0 is 2.
-func (d decimal) Equal(other ref.Val) ref.Val {
-	var text string
-	switch o := other.(type) {
-	case decimal:
-		text = string(o)
-	case types.Int:
-		text = strconv.FormatInt(int64(o), 10)
-	case types.Double:
-		text = strconv.FormatFloat(float64(o), 'g', -1, 64)
-	default:
-		return types.False
-	}
-	a, ok1 := rational(string(d))
-	b, ok2 := rational(text)
-	return types.Bool(ok1 && ok2 && a.Cmp(b) == 0)
-}
-
-// maxExponent bounds what comparing a number can cost.
-const maxExponent = 400
-
-func rational(text string) (*big.Rat, bool) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f != 0 && math.Abs(math.Log10(math.Abs(f))) > maxExponent || len(text) > 2*maxExponent {
-		return nil, false
-	}
-	return new(big.Rat).SetString(text)
-}
-
-// Type implements ref.Val.
-func (decimal) Type() ref.Type { return decimalType }
-
-// Value implements ref.Val.
-func (d decimal) Value() any { return json.Number(d) }
 
 var errDouble = errors.New("is a computed double, which may have lost digits: use whole numbers or text")
 

@@ -3,6 +3,7 @@ package providers_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -84,18 +85,16 @@ webhooks:
 	}
 	var got []string
 	for _, f := range providers.MissingSecrets(set) {
-		got = append(got, f.Place.String()+" "+f.Field)
-	}
-	var want []string
-	for _, name := range []string{"a", "b", "c"} {
-		want = append(want, name+".yaml:7:18 http.auth.basic.password", name+".yaml:9:28 webhooks.verify.secrets[1]", name+".yaml:6:9 http.tls.ca")
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %q", got)
-	}
-	for i := range want {
-		if file, field, _ := strings.Cut(want[i], ":"); !strings.HasPrefix(got[i], file) || !strings.HasSuffix(got[i], field[strings.Index(field, " "):]) {
-			t.Errorf("got %s, want %s", got[i], want[i])
+		got = append(got, f.Place.File+" "+f.Field)
+		if f.Place.Line < 2 {
+			t.Errorf("%s: not at its field", f)
 		}
+	}
+	want := []string{}
+	for _, name := range []string{"a", "b", "c"} {
+		want = append(want, name+".yaml http.auth.basic.password", name+".yaml webhooks.verify.secrets[1]", name+".yaml http.tls.ca")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
