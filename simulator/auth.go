@@ -167,7 +167,7 @@ func (s *simulation) signed(h *definition.HMACAuth) func(*fakeprovider.Call) boo
 		s.bad(at, field+".algorithm", `want "sha256", "sha512" or "sha1"`)
 		return nil
 	}
-	env, err := expr.NewEnv("method", "path", "query", "body", "body_sha256", "timestamp", "signature", "config")
+	env, err := s.language.Env("method", "path", "query", "body", "body_sha256", "timestamp", "signature", "config")
 	if err != nil {
 		s.bad(at, field, "%v", err)
 		return nil

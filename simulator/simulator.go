@@ -76,6 +76,7 @@ type simulation struct {
 	seed     string // of uuid
 	now      func() time.Time
 
+	language *expr.Language
 	play     *expr.Env // of what the simulator says
 	answers  *expr.Env // of what contracts say about answers
 	config   map[string]any
@@ -139,9 +140,13 @@ func (s *simulation) environments() bool {
 	for name, setting := range s.provider.Config {
 		s.config[name] = setting.Value
 	}
-	var errs [2]error
-	s.play, errs[0] = expr.NewEnv("request", "id", "n", "uuid", "now", "key", "config", "code", "message", "status", "object", "objects", "answer")
-	s.answers, errs[1] = expr.NewEnv("status", "header", "body", "text", "args", "operation", "tenant", "key", "config")
+	var errs [3]error
+	if s.language, errs[0] = expr.NewLanguage(); errs[0] != nil {
+		s.bad(s.provider.Place, "", "%v", errs[0])
+		return false
+	}
+	s.play, errs[1] = s.language.Env("request", "id", "n", "uuid", "now", "key", "config", "code", "message", "status", "object", "objects", "answer")
+	s.answers, errs[2] = s.language.Env("status", "header", "body", "text", "args", "operation", "tenant", "key", "config")
 	for _, err := range errs {
 		if err != nil {
 			s.bad(s.provider.Place, "", "%v", err)

@@ -45,6 +45,20 @@ func HTTP(conn *Connection, a *definition.Action) (actions.Adapter, error) {
 	return searcher{w}, nil
 }
 
+// On returns an adapter that HTTP made, on another connection to the same
+// provider. What was compiled is shared. It reports false where the adapter is
+// none of HTTP, or the connection is to another provider.
+func On(adapter actions.Adapter, conn *Connection) (actions.Adapter, bool) {
+	switch a := adapter.(type) {
+	case *writer:
+		return &writer{a.action, conn}, a.action.contract == conn.contract
+	case searcher:
+		return searcher{&writer{a.action, conn}}, a.action.contract == conn.contract
+	default:
+		return nil, false
+	}
+}
+
 // Spec describes the action type.
 func (w *writer) Spec() actions.Spec { return w.action.spec }
 

@@ -391,8 +391,19 @@ func TestNewConnectionRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	_, err := declared.NewConnection(&definition.Provider{Name: "acme"}, declared.Options{})
-	if _, ok := errors.AsType[*declared.InvalidError](err); !ok {
-		t.Errorf("no http: %v", err)
+	// What the files' own check refuses too, for who makes definitions himself.
+	at := func(h definition.HTTP) *definition.HTTP { return &h }
+	for field, h := range map[string]*definition.HTTP{
+		"http: ":                     nil,
+		"http.base_url: ":            at(definition.HTTP{BaseURL: "ftp://api.acme.test"}),
+		"http.hosts[0]: ":            at(definition.HTTP{BaseURL: "https://api.acme.test", Hosts: []string{"https://${config.none}.test"}}),
+		"http.private_networks[0]: ": at(definition.HTTP{BaseURL: "https://api.acme.test", PrivateNetworks: []string{"ten"}}),
+		"http.auth: ":                at(definition.HTTP{BaseURL: "https://api.acme.test", Auth: &definition.Auth{}}),
+		"http.auth.hmac.algorithm: ": at(definition.HTTP{BaseURL: "https://api.acme.test", Auth: &definition.Auth{HMAC: &definition.HMACAuth{Algorithm: "md5", Headers: map[string]string{"X": ""}}}}),
+	} {
+		_, err := declared.NewConnection(&definition.Provider{Name: "acme", HTTP: h}, options(""))
+		if _, ok := errors.AsType[*declared.InvalidError](err); !ok || !strings.HasPrefix(err.Error(), "acme: "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

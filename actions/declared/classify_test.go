@@ -1,7 +1,6 @@
 package declared_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,31 +107,24 @@ func TestClassify(t *testing.T) {
 // PROVIDERS requirements 16, 27, 28
 func TestClassifyBrokenAnswers(t *testing.T) {
 	t.Parallel()
-	hijack := func(text string) func(http.ResponseWriter, *http.Request, int) {
-		return func(w http.ResponseWriter, _ *http.Request, _ int) {
-			c, _, err := w.(http.Hijacker).Hijack()
-			if err != nil {
-				panic(err)
-			}
-			defer c.Close()
-			_, _ = io.WriteString(c, text)
-		}
-	}
 	p := says(t, 200, nil, "")
-	a := build(t, p.URL, providerHead+"  max_response: 4KiB\n", actionHead+"timeout: 300ms\n"+refund)
+	a := build(t, p.URL, providerHead+"  max_response: 4KiB\n"+exists, actionHead+"timeout: 300ms\n"+refund)
+	const conflict = "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\n"
 	const ok = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n"
 	for name, test := range map[string]struct {
 		answer    func(http.ResponseWriter, *http.Request, int)
 		kind      actions.Kind
 		reference string
 	}{
-		"nothing":         {hijack(""), actions.Ambiguous, ""},
-		"half a head":     {hijack("HTTP/1.1 201 Cre"), actions.Ambiguous, ""},
-		"cut":             {hijack(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r1\",\"amount\":1"), actions.AppliedNoReceipt, "r1"},
-		"cut in the id":   {hijack(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r"), actions.AppliedNoReceipt, ""},
-		"cut, and parses": {hijack(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r1\",\"amount\":1}"), actions.AppliedNoReceipt, "r1"},
-		"cut by closing":  {hijack(ok + "Connection: close\r\n\r\n{\"id\":\"r1\",\"amount\""), actions.AppliedNoReceipt, "r1"},
-		"cut refusal":     {hijack("HTTP/1.1 422 No\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"error\":{}}"), actions.Ambiguous, ""},
+		"nothing":         {cutAfter(""), actions.Ambiguous, ""},
+		"half a head":     {cutAfter("HTTP/1.1 201 Cre"), actions.Ambiguous, ""},
+		"cut":             {cutAfter(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r1\",\"amount\":1"), actions.AppliedNoReceipt, "r1"},
+		"cut in the id":   {cutAfter(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r"), actions.AppliedNoReceipt, ""},
+		"cut, and parses": {cutAfter(ok + "Content-Length: 100\r\n\r\n{\"id\":\"r1\",\"amount\":1}"), actions.AppliedNoReceipt, "r1"},
+		"cut by closing":  {cutAfter(ok + "Connection: close\r\n\r\n{\"id\":\"r1\",\"amount\""), actions.AppliedNoReceipt, "r1"},
+		"cut refusal":     {cutAfter("HTTP/1.1 422 No\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"error\":{}}"), actions.Ambiguous, ""},
+		"a conflict":      {cutAfter(conflict + "Content-Length: 15\r\n\r\n{\"exists\":true}"), actions.MaybeOurs, ""},
+		"cut conflict":    {cutAfter(conflict + "Content-Length: 16\r\n\r\n{\"exists\":true}"), actions.Ambiguous, ""},
 		"huge": {func(w http.ResponseWriter, _ *http.Request, _ int) {
 			write(w, 201, nil, `{"id":"r1","amount":1,"x":"`+strings.Repeat("x", 5000)+`"}`)
 		}, actions.AppliedNoReceipt, "r1"},
@@ -148,6 +140,9 @@ func TestClassifyBrokenAnswers(t *testing.T) {
 		})
 	}
 }
+
+// exists is a rule by the body.
+const exists = "outcomes: [{status: [409], if: body.exists, is: maybe_ours}]\n"
 
 // A provider that is not there got nothing.
 func TestClassifyNotSent(t *testing.T) {

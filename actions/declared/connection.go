@@ -53,6 +53,12 @@ func NewConnection(p *definition.Provider, o Options) (*Connection, error) {
 	return conn, nil
 }
 
+// At returns a connection to the same provider under other options. What was
+// compiled is shared, pace and tokens are not. It fails as NewConnection does.
+func (conn *Connection) At(o Options) (*Connection, error) {
+	return connect(conn.contract, o.withDefaults())
+}
+
 func connect(k *contract, o Options) (*Connection, error) {
 	conn := &Connection{contract: k, to: k.to, paces: newPaces(k.p.Pace, k.auth.perTenant(), o.Now)}
 	if o.BaseURL != nil {

@@ -26,9 +26,13 @@ type environments struct {
 }
 
 func newEnvironments() (*environments, error) {
+	language, err := expr.NewLanguage()
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
 	with := func(more []string, variables ...string) *expr.Env {
-		env, err := expr.NewEnv(slices.Concat(more, variables)...)
+		env, err := language.Env(slices.Concat(more, variables)...)
 		errs = append(errs, err)
 		return env
 	}

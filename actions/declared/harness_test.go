@@ -114,6 +114,18 @@ func says(t *testing.T, status int, header http.Header, body string) *answerer {
 	return serve(t, func(w http.ResponseWriter, _ *http.Request, _ int) { write(w, status, header, body) })
 }
 
+// cutAfter says text, and then closes the connection.
+func cutAfter(text string) func(http.ResponseWriter, *http.Request, int) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, text)
+	}
+}
+
 // turn makes a provider another one, which has seen nothing: adapters are dear,
 // and tables long.
 func (p *answerer) turn(answer func(w http.ResponseWriter, r *http.Request, n int)) {

@@ -117,6 +117,7 @@ func TestLookup(t *testing.T) {
 		"a redirect":                {lookups: listOf, status: 302, header: head{"Location": {"/refunds"}}, body: data(), kind: actions.Inconclusive},
 		"unauthorised":              {lookups: listOf, status: 401, body: `{}`, kind: actions.Inconclusive},
 		"204":                       {lookups: listOf, status: 204, kind: actions.Inconclusive},
+		"a part of a list":          {lookups: listOf, status: 206, body: data(), kind: actions.Inconclusive},
 		"half a list":               {lookups: listOf, body: `{"data":[`, kind: actions.Inconclusive},
 		"no list":                   {lookups: listOf, body: `{"items":[]}`, kind: actions.Inconclusive},
 		"an object for a list":      {lookups: listOf, body: `{"data":{}}`, kind: actions.Inconclusive},
@@ -372,5 +373,20 @@ func TestLookupTransport(t *testing.T) {
 	p.Close()
 	if f := lookUp(t, a, query(t, "")); f.Kind != actions.Inconclusive {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A cut answer proves no absence, however the provider proves its origin.
+func TestLookupCut(t *testing.T) {
+	t.Parallel()
+	p := serve(t, cutAfter("HTTP/1.1 404 No\r\nX-Request-Id: 1\r\nContent-Length: 100\r\n\r\nnothing"))
+	lookups := strings.Replace(listOf, `body.error.code == "no_such_charge"`, `text.startsWith("nothing")`, 1)
+	a := build(t, p.URL, providerHead+"origin: {if: 'header[?\"x-request-id\"].hasValue()'}\n", actionHead+refund+lookups)
+	if f := lookUp(t, a, query(t, "")); f.Kind != actions.Inconclusive {
+		t.Errorf("%+v", f)
+	}
+	p.turn(cutAfter("HTTP/1.1 404 No\r\nX-Request-Id: 1\r\nContent-Length: 7\r\n\r\nnothing"))
+	if f := lookUp(t, a, query(t, "")); f.Kind != actions.Absent {
+		t.Errorf("a whole one: %+v", f)
 	}
 }

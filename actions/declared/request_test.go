@@ -179,7 +179,6 @@ func TestNotSendable(t *testing.T) {
 			`{"charge":"x\r\n--onceward-b97e75ab2c5d8c975a84d4ef22a8bf69\r\n","amount":1}`},
 		"line break in a file's type": {`{method: POST, path: /r, multipart: {n: {content: x, content_type: "${args.charge}"}}}`, `{"charge":"a\nb","amount":1}`},
 		"another origin":              {`{method: POST, path: "https://evil.test/r"}`, theArgs},
-		"a credential of its own":     {`{method: POST, path: /r, headers: {Authorization: x}}`, theArgs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,8 +25,12 @@ type Env struct {
 	variables []string
 }
 
-// NewEnv makes an environment with the named variables; their types are open.
-func NewEnv(variables ...string) (*Env, error) {
+// Language is what all environments share. To make it takes much longer than to
+// make an environment of it. It is immutable and safe for concurrent use.
+type Language struct{ base *cel.Env }
+
+// NewLanguage makes the language.
+func NewLanguage() (*Language, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeAdapter(adapter{}),
 		cel.OptionalTypes(),
@@ -36,15 +40,33 @@ func NewEnv(variables ...string) (*Env, error) {
 		cel.ParserRecursionLimit(100),
 		cel.ParserExpressionSizeLimit(maxExpressionBytes),
 	}
+	base, err := cel.NewEnv(slices.Concat(options, functions(), bounded())...)
+	if err != nil {
+		return nil, fmt.Errorf("expressions: %w", err)
+	}
+	return &Language{base}, nil
+}
+
+// Env makes an environment with the named variables; their types are open.
+func (l *Language) Env(variables ...string) (*Env, error) {
+	var options []cel.EnvOption
 	for _, v := range variables {
 		options = append(options, cel.Variable(v, cel.DynType))
 	}
-	options = slices.Concat(options, functions(), bounded())
-	env, err := cel.NewEnv(options...)
+	env, err := l.base.Extend(options...)
 	if err != nil {
 		return nil, fmt.Errorf("expressions: %w", err)
 	}
 	return &Env{cel: env, variables: slices.Clone(variables)}, nil
+}
+
+// NewEnv makes an environment of a language of its own.
+func NewEnv(variables ...string) (*Env, error) {
+	l, err := NewLanguage()
+	if err != nil {
+		return nil, err
+	}
+	return l.Env(variables...)
 }
 
 // Expression is a compiled expression. It is immutable and safe for concurrent

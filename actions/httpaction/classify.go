@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/actions"
 )
@@ -21,6 +22,16 @@ type Rules struct {
 	// Error reads the provider's error code and message from a complete body;
 	// nil reads none. See JSONError. Both are made safe before use.
 	Error func(body []byte) (code, message string)
+	// Failure does the same where code and message are not in the body alone. It
+	// sees complete answers only. At most one of the two is set.
+	Failure func(Exchange) (code, message string)
+	// RetryAfter reads how long the provider asks to wait, and reports whether it
+	// says so; default the Retry-After header. No wait is longer than
+	// MaxRetryAfter.
+	RetryAfter func(Exchange) (time.Duration, bool)
+	// Wait is how long to wait after RateLimited where neither the answer nor a
+	// rule says so; zero leaves it to our backoff.
+	Wait time.Duration
 	// Overrides come before the standard table; the first that matches decides.
 	Overrides []Rule
 }
@@ -35,6 +46,8 @@ type Rule struct {
 
 	Kind        actions.Kind
 	Correctable bool // for Rejected: other arguments could succeed
+	// Wait is how long to wait where the answer does not say so itself.
+	Wait time.Duration
 	// Because names the evidence: where the provider promises this. Rules that
 	// claim that nothing was applied need it, and match complete answers only.
 	Because string
@@ -50,16 +63,25 @@ func NewClassifier(rules Rules) (*Classifier, error) {
 	if rules.Receipt == nil {
 		errs = append(errs, errors.New("no receipt function"))
 	}
+	if rules.Error != nil && rules.Failure != nil {
+		errs = append(errs, errors.New("both Error and Failure are set"))
+	}
+	if rules.Wait < 0 {
+		errs = append(errs, errors.New("the wait is negative"))
+	}
 	for i, r := range rules.Overrides {
 		fault := func(text string) { errs = append(errs, fmt.Errorf("override %d: %s", i, text)) }
 		if len(r.Statuses) == 0 && len(r.Codes) == 0 && r.When == nil {
 			fault("no predicate")
 		}
-		if len(r.Codes) > 0 && rules.Error == nil {
+		if len(r.Codes) > 0 && rules.Error == nil && rules.Failure == nil {
 			fault("codes without an error function")
 		}
 		if r.Kind < actions.Ambiguous || r.Kind > actions.RateLimited {
 			fault("no such kind")
+		}
+		if r.Wait < 0 {
+			fault("the wait is negative")
 		}
 		if claimsNothingApplied(r.Kind) && r.Because == "" {
 			fault(fmt.Sprintf("%s needs evidence", r.Kind))
@@ -70,6 +92,12 @@ func NewClassifier(rules Rules) (*Classifier, error) {
 	}
 	if rules.Origin == nil {
 		rules.Origin = JSONOrigin
+	}
+	if read := rules.Error; read != nil {
+		rules.Failure = func(x Exchange) (string, string) { return read(x.Body) }
+	}
+	if rules.RetryAfter == nil {
+		rules.RetryAfter = retryAfter
 	}
 	rules.Overrides = slices.Clone(rules.Overrides)
 	return &Classifier{rules: rules}, nil
@@ -87,22 +115,28 @@ func (c *Classifier) Classify(x Exchange) actions.Outcome {
 		return failed(actions.Ambiguous, x, "no_answer", "The request may have been sent; no answer came.")
 	}
 	code, message := c.providerError(x)
-	kind, correctable := c.judge(x, code)
-	return c.outcome(kind, correctable, x, code, message)
+	return c.outcome(c.judge(x, code), x, code, message)
+}
+
+// judgement is what a rule or a row of the table makes of an answer.
+type judgement struct {
+	kind        actions.Kind
+	correctable bool
+	wait        time.Duration
 }
 
 // judge finds the first override, else the row of the table.
-func (c *Classifier) judge(x Exchange, code string) (kind actions.Kind, correctable bool) {
+func (c *Classifier) judge(x Exchange, code string) judgement {
 	for _, r := range c.rules.Overrides {
 		if r.matches(x, code) {
-			return r.Kind, r.Correctable
+			return judgement{r.Kind, r.Correctable, r.Wait}
 		}
 	}
 	row := lookUp(x.Status)
 	if row.need == needOrigin && !(x.Complete && c.rules.Origin(x)) {
-		return actions.Ambiguous, false
+		return judgement{}
 	}
-	return row.kind, row.correctable
+	return judgement{kind: row.kind, correctable: row.correctable}
 }
 
 func (r Rule) matches(x Exchange, code string) bool {
@@ -117,18 +151,18 @@ func claimsNothingApplied(k actions.Kind) bool {
 }
 
 func (c *Classifier) providerError(x Exchange) (code, message string) {
-	if c.rules.Error == nil || !x.Complete {
+	if c.rules.Failure == nil || !x.Complete {
 		return "", ""
 	}
-	return c.rules.Error(x.Body)
+	return c.rules.Failure(x)
 }
 
 // outcome fills in what each kind carries.
-func (c *Classifier) outcome(kind actions.Kind, correctable bool, x Exchange, code, message string) actions.Outcome {
-	switch kind {
+func (c *Classifier) outcome(j judgement, x Exchange, code, message string) actions.Outcome {
+	switch j.kind {
 	case actions.Applied, actions.AppliedNoReceipt:
 		receipt, err := c.rules.Receipt(x)
-		if kind == actions.Applied && err == nil && x.Complete {
+		if j.kind == actions.Applied && err == nil && x.Complete {
 			return actions.Outcome{Kind: actions.Applied, Receipt: receipt}
 		}
 		o := failed(actions.AppliedNoReceipt, x, "receipt_missing", "The provider reported success without a usable receipt.")
@@ -136,18 +170,30 @@ func (c *Classifier) outcome(kind actions.Kind, correctable bool, x Exchange, co
 		return o
 	case actions.Accepted:
 		receipt, _ := c.rules.Receipt(x) // a promise seldom has more than the reference
-		o := failed(kind, x, "accepted", "The provider accepted the request and will finish it later.")
+		o := failed(j.kind, x, "accepted", "The provider accepted the request and will finish it later.")
 		o.Receipt.Reference = receipt.Reference
-		o.RetryAfter = retryAfter(x)
+		o.RetryAfter = c.wait(j, x)
 		return o
 	default: // no receipt in it
 	}
-	o := failed(kind, x, codeOf(kind, x, code), messageOf(kind, x, message))
-	o.Failure.Correctable = correctable && kind == actions.Rejected
-	if kind == actions.RateLimited || kind == actions.NotApplied || kind == actions.InProgress {
-		o.RetryAfter = retryAfter(x)
+	o := failed(j.kind, x, codeOf(j.kind, x, code), messageOf(j.kind, x, message))
+	o.Failure.Correctable = j.correctable && j.kind == actions.Rejected
+	if j.kind == actions.RateLimited || j.kind == actions.NotApplied || j.kind == actions.InProgress {
+		o.RetryAfter = c.wait(j, x)
 	}
 	return o
+}
+
+// wait is what the answer says, else the rule, else the provider's usual.
+func (c *Classifier) wait(j judgement, x Exchange) time.Duration {
+	wait, said := c.rules.RetryAfter(x)
+	if !said {
+		wait = j.wait
+		if wait == 0 && j.kind == actions.RateLimited {
+			wait = c.rules.Wait
+		}
+	}
+	return min(max(wait, 0), MaxRetryAfter)
 }
 
 func failed(kind actions.Kind, x Exchange, code, message string) actions.Outcome {

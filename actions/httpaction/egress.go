@@ -16,7 +16,6 @@ import (
 // egress opens connections to the targets that were named, and to no others.
 type egress struct {
 	origins []string // scheme://host:port, sorted
-	private []netip.Prefix
 	tls     *tls.Config
 	dial    dialFunc
 }
@@ -27,7 +26,7 @@ func Loopback() []netip.Prefix {
 }
 
 func newEgress(o Options) (*egress, error) {
-	e := &egress{private: slices.Clone(o.PrivateNetworks), tls: &tls.Config{}}
+	e := &egress{tls: &tls.Config{}}
 	for _, raw := range o.Origins {
 		u, err := checkURL(raw)
 		if err != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -49,10 +48,7 @@ func newEgress(o Options) (*egress, error) {
 	e.tls.NextProtos = []string{"http/1.1"}
 	e.dial = o.Dial
 	if e.dial == nil {
-		// Every address that is tried passes here, after resolution, so that a
-		// name that changes its address in between gains nothing.
-		dialer := &net.Dialer{Resolver: o.Resolver, ControlContext: e.checkAddress}
-		e.dial = dialer.DialContext
+		e.dial = GuardedDial(o.PrivateNetworks, o.Resolver)
 	}
 	return e, nil
 }
@@ -65,16 +61,28 @@ func (e *egress) allows(u *url.URL) error {
 	return nil
 }
 
-func (e *egress) checkAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
-	target, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return notSendable("address %s is not an IP address", address)
+// GuardedDial returns a dial function that reaches public addresses and those in
+// the named private networks, and refuses all others. The resolver may be nil.
+func GuardedDial(private []netip.Prefix, resolver *net.Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
+	// Every address that is tried passes the guard, after resolution, so that a
+	// name that changes its address in between gains nothing.
+	dialer := &net.Dialer{Resolver: resolver, ControlContext: guard(slices.Clone(private))}
+	return dialer.DialContext
+}
+
+// guard refuses addresses that are neither public nor in a named network.
+func guard(private []netip.Prefix) func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		target, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return notSendable("address %s is not an IP address", address)
+		}
+		ip := target.Addr().Unmap().WithZone("")
+		if isPublic(ip) || slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			return nil
+		}
+		return notSendable("address %s is private and not named as allowed", ip)
 	}
-	ip := target.Addr().Unmap().WithZone("")
-	if isPublic(ip) || slices.ContainsFunc(e.private, func(p netip.Prefix) bool { return p.Contains(ip) }) {
-		return nil
-	}
-	return notSendable("address %s is private and not named as allowed", ip)
 }
 
 // open connects to the URL's host and, for https, shakes hands. The phase is

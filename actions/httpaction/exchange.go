@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -61,6 +62,9 @@ type Exchange struct {
 	Err error
 	// Evidence is one line about what was seen, without secrets.
 	Evidence string
+	// Parsed is what an adapter made of the answer before it is classified, for
+	// functions of its own Rules; a Sender leaves it nil.
+	Parsed any
 }
 
 // NotRendered is the exchange of a request that could not be made: nothing was
@@ -92,4 +96,10 @@ func (x *Exchange) mediaType() string {
 		return "untyped"
 	}
 	return media
+}
+
+// declaredJSON reports whether the answer says that its body is JSON.
+func (x *Exchange) declaredJSON() bool {
+	media := x.mediaType()
+	return media == "application/json" || strings.HasSuffix(media, "+json")
 }

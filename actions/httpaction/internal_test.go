@@ -42,12 +42,12 @@ func TestIsPublic(t *testing.T) {
 			t.Errorf("%s: public %t, want %t", address, got, want)
 		}
 	}
-	e := &egress{private: Loopback()}
+	check := guard(Loopback())
 	for address, want := range map[string]bool{
 		"127.0.0.1:80": true, "[::ffff:127.0.0.1]:80": true, "[::1]:80": true, "10.0.0.1:80": false, "[::ffff:10.0.0.1]:80": false,
 		"[fe80::1%eth0]:80": false, "name:80": false,
 	} {
-		if err := e.checkAddress(t.Context(), "tcp", address, nil); (err == nil) != want {
+		if err := check(t.Context(), "tcp", address, nil); (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -79,8 +79,7 @@ func ReceiptOf(body []byte, reference string, fields ...string) (actions.Receipt
 // text; where one sends JSON, look for a header or a field that only the
 // provider sets.
 func JSONOrigin(x Exchange) bool {
-	media := x.mediaType()
-	if !x.Complete || media != "application/json" && !strings.HasSuffix(media, "+json") {
+	if !x.Complete || !x.declaredJSON() {
 		return false
 	}
 	return eachMember(x.Body, func(_ string, dec *jsontext.Decoder) error { return dec.SkipValue() }) == nil

@@ -38,13 +38,17 @@ func ParseRetryAfter(value string, date time.Time) (time.Duration, bool) {
 	return min(max(at.Sub(date), 0), MaxRetryAfter), true
 }
 
-// retryAfter returns the wait that an answer asks for, or zero. A date is
-// judged by the provider's own clock where it shows one.
-func retryAfter(x Exchange) time.Duration {
+// retryAfter returns the wait that an answer asks for by Retry-After.
+func retryAfter(x Exchange) (time.Duration, bool) {
+	return ParseRetryAfter(x.Header.Get("Retry-After"), x.AnsweredAt())
+}
+
+// AnsweredAt is when the answer was made: by the provider's own clock where the
+// answer shows it (Date), so that its dates and ours are never compared.
+func (x *Exchange) AnsweredAt() time.Time {
 	date, err := http.ParseTime(x.Header.Get("Date"))
 	if err != nil {
-		date = x.ReceivedAt
+		return x.ReceivedAt
 	}
-	wait, _ := ParseRetryAfter(x.Header.Get("Retry-After"), date)
-	return wait
+	return date
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"time"
 )
 
@@ -36,6 +35,9 @@ type Options struct {
 	// sign; it must not change it. Its error must not hold the secret. A
 	// failure means that nothing was sent.
 	Credential func(ctx context.Context, r Request) (http.Header, error)
+	// Authorize does the same for providers that want more than headers. At
+	// most one of the two is set.
+	Authorize func(ctx context.Context, r Request) (Credential, error)
 	// TLS holds roots and client certificates. Verification cannot be off.
 	TLS *tls.Config
 
@@ -69,6 +71,15 @@ func NewSender(o Options) (*Sender, error) {
 	}
 	if o.ConnectTimeout < 0 || o.Timeout < 0 || o.MaxResponseBytes < 0 {
 		return nil, errors.New("http sender: a limit is negative")
+	}
+	if o.Credential != nil && o.Authorize != nil {
+		return nil, errors.New("http sender: both Credential and Authorize are set")
+	}
+	if headers := o.Credential; headers != nil {
+		o.Authorize = func(ctx context.Context, r Request) (Credential, error) {
+			h, err := headers(ctx, r)
+			return Credential{Header: h}, err
+		}
 	}
 	o.ConnectTimeout = orDefault(o.ConnectTimeout, DefaultConnectTimeout)
 	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
@@ -162,21 +173,15 @@ func (s *Sender) prepare(ctx context.Context, r Request) (*http.Request, []strin
 	}
 	header := wireHeader(r.Header)
 	var secrets []string
-	if s.o.Credential != nil {
-		credential, err := s.o.Credential(ctx, r)
+	if s.o.Authorize != nil {
+		credential, err := s.o.Authorize(ctx, r)
 		if err != nil {
 			return nil, nil, fmt.Errorf("credential: %w", err)
 		}
-		if err := checkHeader(credential, connectionHeaders); err != nil {
+		if err := credential.addTo(header, u); err != nil {
 			return nil, nil, err
 		}
-		for name, values := range canonical(credential) {
-			if _, taken := canonical(r.Header)[name]; taken {
-				return nil, nil, notSendable("the credential would replace header %s", name)
-			}
-			header[name] = slices.Clone(values)
-		}
-		secrets = secretsOf(credential)
+		secrets = credential.secrets()
 	}
 	if header.Get("User-Agent") == "" {
 		header.Set("User-Agent", s.o.UserAgent)

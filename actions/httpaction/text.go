@@ -12,6 +12,10 @@ const (
 	maxCodeBytes = 64
 )
 
+// SafeText makes foreign text safe to store and to show: valid UTF-8, one line,
+// no control or invisible formatting characters, at most 300 bytes.
+func SafeText(s string) string { return oneLine(s) }
+
 // oneLine makes foreign text safe to store and to show: valid UTF-8, one line,
 // no control or invisible formatting characters, at most maxTextBytes.
 func oneLine(s string) string {
@@ -33,6 +37,10 @@ func oneLine(s string) string {
 	}
 	return s[:cut] + "…"
 }
+
+// SafeCode makes a provider's error code a stable word: lower-case letters,
+// digits and single underscores, at most 64 bytes; empty when nothing is left.
+func SafeCode(s string) string { return snakeCode(s) }
 
 // snakeCode makes a provider's error code a stable word of ours: lower-case
 // letters, digits and single underscores, at most maxCodeBytes. It returns ""

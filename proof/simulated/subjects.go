@@ -58,11 +58,15 @@ func subject(p *definition.Provider, a *definition.Action) (proof.Subject, error
 	if err != nil {
 		return proof.Subject{}, err
 	}
+	play, err := newPlay(p, a)
+	if err != nil {
+		return proof.Subject{}, err
+	}
 	s := proof.Subject{
 		Arguments: example,
 		Answers:   answers(p, a),
 		Open: func(context.Context, proof.Env) (actions.Adapter, proof.Target, error) {
-			return open(p, a)
+			return play.open()
 		},
 	}
 	for _, ref := range p.Secrets() {
@@ -77,10 +81,37 @@ func subject(p *definition.Provider, a *definition.Action) (proof.Subject, error
 	return s, nil
 }
 
-// open starts a provider of its own for an adapter.
-func open(p *definition.Provider, a *definition.Action) (actions.Adapter, proof.Target, error) {
+// play is an action that is opened for each path: compiled once, before a
+// provider of its own each time.
+type play struct {
+	provider   *definition.Provider
+	action     *definition.Action
+	connection *declared.Connection
+	adapter    actions.Adapter
+}
+
+func newPlay(p *definition.Provider, a *definition.Action) (*play, error) {
+	connection, err := declared.NewConnection(p, optionsFor("http://127.0.0.1:9")) // nobody goes there
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := declared.HTTP(connection, a)
+	return &play{p, a, connection, adapter}, err
+}
+
+func optionsFor(url string) declared.Options {
+	return declared.Options{
+		Secret:          func(ref definition.Secret, _ string) (string, error) { return simulator.Secret(ref), nil },
+		BaseURL:         func(string) string { return url },
+		PrivateNetworks: httpaction.Loopback(),
+		Now:             proof.HastyClock(),
+	}
+}
+
+// open starts a provider and leads the adapter there.
+func (p *play) open() (actions.Adapter, proof.Target, error) {
 	clock := &proof.Clock{}
-	provider, err := simulator.New(p, []*definition.Action{a}, simulator.Options{Clock: clock, LookupLag: proof.LookupLag})
+	provider, err := simulator.New(p.provider, []*definition.Action{p.action}, simulator.Options{Clock: clock, LookupLag: proof.LookupLag})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,24 +119,12 @@ func open(p *definition.Provider, a *definition.Action) (actions.Adapter, proof.
 	if err != nil {
 		return nil, nil, err
 	}
-	adapter, err := adapterFor(p, a, fake.URL())
+	connection, err := p.connection.At(optionsFor(fake.URL()))
 	if err != nil {
 		return nil, nil, errors.Join(err, fake.Close())
 	}
+	adapter, _ := declared.On(p.adapter, connection) // the connection is of the same provider
 	return adapter, fake, nil
-}
-
-func adapterFor(p *definition.Provider, a *definition.Action, url string) (actions.Adapter, error) {
-	connection, err := declared.NewConnection(p, declared.Options{
-		Secret:          func(ref definition.Secret, _ string) (string, error) { return simulator.Secret(ref), nil },
-		BaseURL:         func(string) string { return url },
-		PrivateNetworks: httpaction.Loopback(),
-		Now:             proof.HastyClock(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return declared.HTTP(connection, a)
 }
 
 // answers are the answers that the rules of an action come with: each is given
