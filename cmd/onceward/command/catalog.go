@@ -36,6 +36,8 @@ type catalogListCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
+func (*catalogListCmd) Help() string { return "Example:\n  onceward catalog list --json" }
+
 // catalogEntry is how an entry is printed.
 type catalogEntry struct {
 	Name       string            `json:"name"`
@@ -152,6 +154,8 @@ type catalogShowCmd struct {
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
+func (*catalogShowCmd) Help() string { return "Example:\n  onceward catalog show stripe" }
+
 // Run prints an entry and its files.
 func (c *catalogShowCmd) Run(s streams) error {
 	e, err := entryOf(c.Name)
@@ -180,6 +184,8 @@ type catalogCopyCmd struct {
 	Dir   string `arg:"" type:"path" help:"Folder; the files go into a folder of the provider's name in it."`
 	Force bool   `help:"Overwrite files that are there."`
 }
+
+func (*catalogCopyCmd) Help() string { return "Example:\n  onceward catalog copy stripe ./onceward" }
 
 // Run writes the files of an entry. Where one is there already nothing is
 // written, and what was new is taken away again when another cannot be written.
