@@ -18,21 +18,21 @@ type sqlLink struct {
 	database *sqlaction.Database
 }
 
-func (all *Providers) newSQL(p *definition.Provider) (link, error) {
-	if p.SQL.Ledger {
-		return sqlLink{p: p}, nil
+func (p *Providers) newSQL(provider *definition.Provider) (link, error) {
+	if provider.SQL.Ledger {
+		return sqlLink{p: provider}, nil
 	}
 	database, err := sqlaction.NewDatabase(sqlaction.DatabaseOptions{
-		ConnString:  func(context.Context) (string, error) { return all.Declared.Secret(*p.SQL.URL, "") },
-		Table:       p.SQL.OperationsTable,
-		CreateTable: p.SQL.CreateTable,
-		MaxConns:    p.SQL.MaxConns,
-		PlainText:   p.SQL.PlainText,
+		ConnString:  func(context.Context) (string, error) { return p.Declared.Secret(*provider.SQL.URL, "") },
+		Table:       provider.SQL.OperationsTable,
+		CreateTable: provider.SQL.CreateTable,
+		MaxConns:    provider.SQL.MaxConns,
+		PlainText:   provider.SQL.PlainText,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sqlLink{p, database}, nil
+	return sqlLink{provider, database}, nil
 }
 
 func (l sqlLink) adapter(a *definition.Action) (actions.Adapter, error) {

@@ -11,22 +11,22 @@ import (
 )
 
 // newLink makes what the actions of a provider share.
-func (all *Providers) newLink(p *definition.Provider) (link, error) {
-	switch p.Adapter {
+func (p *Providers) newLink(provider *definition.Provider) (link, error) {
+	switch provider.Adapter {
 	case definition.AdapterGRPC:
-		return newGRPC(p)
+		return newGRPC(provider)
 	case definition.AdapterHTTP:
-		conn, err := declared.NewConnection(p, all.Declared)
+		conn, err := declared.NewConnection(provider, p.Declared)
 		if err != nil {
 			return nil, err
 		}
 		return httpLink{conn}, nil
 	case definition.AdapterSQL:
-		return all.newSQL(p)
+		return p.newSQL(provider)
 	case definition.AdapterSMTP:
-		return mailLink{p, all.Declared}, nil
+		return mailLink{provider, p.Declared}, nil
 	default:
-		return nil, fmt.Errorf("adapter %s: %w", p.Adapter, errUnsupported)
+		return nil, fmt.Errorf("adapter %s: %w", provider.Adapter, errUnsupported)
 	}
 }
 

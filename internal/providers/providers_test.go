@@ -83,7 +83,7 @@ func (n *notes) String() string {
 func open(t *testing.T, f *folder) (*providers.Providers, *notes) {
 	t.Helper()
 	log := &notes{}
-	p, err := providers.Open(context.Background(), providers.Options{
+	p, err := providers.Open(t.Context(), providers.Options{
 		Paths: []string{f.dir}, Log: slog.New(slog.NewTextHandler(log, nil)), Interval: 5 * time.Millisecond,
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestReload(t *testing.T) {
 
 	// A fault changes nothing, and says where it is.
 	f.change("provider.yaml", "window: 24h", "window: a day")
-	err := p.Reload(context.Background())
+	err := p.Reload(t.Context())
 	var faults *definition.FaultsError
 	if !errors.As(err, &faults) || !strings.Contains(err.Error(), filepath.Join(f.dir, "provider.yaml")+":7:") || !strings.Contains(err.Error(), "keys.window") {
 		t.Errorf("got %v", err)
@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 	// Comments and places mean nothing: the adapter stays.
 	f.change("provider.yaml", "window: a day", "window: 24h")
 	f.change(label+".yaml", "kind: action", "# a comment\nkind: action")
-	if err := p.Reload(context.Background()); err != nil {
+	if err := p.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if now, _ := p.Registry().Get(label); now.Adapter != first.Adapter {
@@ -123,7 +123,7 @@ func TestReload(t *testing.T) {
 	}
 
 	f.change(label+".yaml", `version: "1"`, `version: "2"`)
-	if err := p.Reload(context.Background()); err != nil {
+	if err := p.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if now, _ := p.Registry().Get(label); now.Spec.Version != "2" || now.Adapter == first.Adapter {
@@ -139,7 +139,7 @@ func TestOpenRefuses(t *testing.T) {
 		breakIt func(f *folder)
 		want    string
 	}{
-		"a missing secret":        {func(*folder) { os.Unsetenv("PARCELKIT_TOKEN") }, "http.auth.bearer: the environment variable PARCELKIT_TOKEN is not set"},
+		"a missing secret":        {func(f *folder) { f.t.Setenv("PARCELKIT_TOKEN", "") }, "http.auth.bearer: the environment variable PARCELKIT_TOKEN is not set"},
 		"an unknown field":        {func(f *folder) { f.change("provider.yaml", "keys:", "kees:") }, "provider.yaml:7:1: kees: there is no such field"},
 		"an expression":           {func(f *folder) { f.change(label+".yaml", "reference: body.id", "reference: bodi.id") }, label + ".yaml:24:3: receipt.reference: at character 1: there is no \"bodi\" here"},
 		"an argument that is not": {func(f *folder) { f.change(label+".yaml", "${args.service}", "${args.servis}") }, "args.servis"},
@@ -148,7 +148,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
 			test.breakIt(f)
-			_, err := providers.Open(context.Background(), providers.Options{Paths: []string{f.dir}, Log: slog.New(slog.DiscardHandler)})
+			_, err := providers.Open(t.Context(), providers.Options{Paths: []string{f.dir}, Log: slog.New(slog.DiscardHandler)})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -159,7 +159,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestWatch(t *testing.T) {
 	f := newFolder(t)
 	p, log := open(t, f)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { p.Watch(ctx) })
 	defer watching.Wait()

@@ -1,9 +1,11 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -23,33 +25,42 @@ type digest [sha256.Size]byte
 func digestOf(paths []string) (digest, error) {
 	h := sha256.New()
 	for _, root := range paths {
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if entry.IsDir() {
-				if path != root && strings.HasPrefix(entry.Name(), ".") {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			if ext := filepath.Ext(path); path != root && ext != ".yaml" && ext != ".yml" {
-				return nil
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, _ = io.WriteString(h, path+"\x00") // a hash takes everything
-			_, err = io.Copy(h, f)
-			return err
-		})
+		info, err := os.Stat(root)
 		if err != nil {
+			return digest{}, err
+		}
+		dir, name := root, "."
+		if !info.IsDir() {
+			dir, name = filepath.Split(root)
+		}
+		if err := addFiles(h, os.DirFS(cmp.Or(dir, ".")), name); err != nil {
 			return digest{}, err
 		}
 	}
 	return digest(h.Sum(nil)), nil
+}
+
+// addFiles adds what definition.Load reads: a file, or all files below a folder.
+func addFiles(h hash.Hash, fsys fs.FS, root string) error {
+	return fs.WalkDir(fsys, root, func(path string, entry fs.DirEntry, err error) error {
+		hidden := path != root && strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && hidden:
+			return fs.SkipDir
+		case entry.IsDir(), hidden, path != root && filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
+			return nil
+		}
+		f, err := fsys.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, _ = io.WriteString(h, path+"\x00") // a hash takes everything
+		_, err = io.Copy(h, f)
+		return err
+	})
 }
 
 // Watch looks at the files every Interval until ctx ends, and takes changes over.
