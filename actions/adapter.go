@@ -38,7 +38,9 @@ type Renderer interface {
 	// Render returns the exact bytes of the request (method, target, headers
 	// with a meaning, body) without credentials. It is pure and depends on
 	// nothing but the call: not on the time, the attempt number or chance.
-	// An error means that the request cannot be made; nothing was sent.
+	// An error means that the request cannot be made; nothing was sent. One that
+	// is an *ArgumentsError reaches the caller as it is; of any other, which may
+	// repeat what arguments say, the caller learns only that there is one.
 	Render(call Call) ([]byte, error)
 }
 
@@ -103,7 +105,7 @@ func (k FindingKind) String() string {
 type Finding struct {
 	Kind       FindingKind
 	Receipt    Receipt  // of the effect, when Found
-	References []string // of all effects, when Several
+	References []string // of all effects, when Several; of what ended, when Ended (none: what the query named)
 	Failure    Failure  // why, when Ended
 	Detail     string   // one line for the audit record; no secrets
 	// After is how long the provider asks us to wait before the next look;

@@ -37,8 +37,11 @@ type Spec struct {
 
 	Contract Contract
 
-	Timeout     time.Duration // of one attempt; default 30 s
-	MaxAttempts int           // provider calls per operation; default 5
+	Timeout time.Duration // of one attempt; default 30 s
+	// MaxAttempts is how many provider calls an operation may make; default 5.
+	// What a rate limit turned away with proof of no effect (the provider's, or
+	// the adapter's own pace) does not count: it may happen ten times as often.
+	MaxAttempts int
 	// MaxResolves is how often the reconciler tries to resolve one doubt
 	// before a person is asked; default 12.
 	MaxResolves int

@@ -9,18 +9,20 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/bench/machine"
 	"github.com/onceward/onceward/internal/privatepg"
 )
 
 // serverSettings are what every contestant gets: a commit is on disk when it
-// returns, and no checkpoint falls into a measurement.
-func serverSettings(more map[string]string) map[string]string {
+// returns, and no checkpoint falls into a measurement. The cache is a quarter of
+// the memory, as the PostgreSQL manual proposes (section 20.4.1).
+func serverSettings(memoryGiB float64, more map[string]string) map[string]string {
 	settings := map[string]string{
 		"fsync":                        "on",
 		"synchronous_commit":           "on",
 		"full_page_writes":             "on",
-		"shared_buffers":               "1GB",
-		"max_wal_size":                 "8GB",
+		"shared_buffers":               fmt.Sprintf("%dMB", max(256, int(memoryGiB*1024/4))),
+		"max_wal_size":                 "16GB",
 		"min_wal_size":                 "2GB",
 		"checkpoint_timeout":           "30min",
 		"checkpoint_completion_target": "0.9",
@@ -34,7 +36,7 @@ func serverSettings(more map[string]string) map[string]string {
 // startPostgres starts the one server that all contestants share.
 func startPostgres(ctx context.Context, dir string, more map[string]string) (*privatepg.Server, error) {
 	return privatepg.Start(ctx, privatepg.Options{
-		Dir: dir, Settings: serverSettings(more),
+		Dir: dir, Settings: serverSettings(machine.Describe().MemoryGiB, more),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }

@@ -11,8 +11,10 @@ import (
 
 var (
 	// ErrNotYet: an attempt is under way, and what a report means depends on its
-	// answer. Report again later; the lease of the attempt bounds the wait.
-	ErrNotYet = errors.New("dispatch: an attempt is under way; its answer comes first")
+	// answer; or what the ledger holds contradicts itself and is about to be put
+	// before a person. Report again later; the lease of the attempt, and the next
+	// look of the reconciler, bound the wait.
+	ErrNotYet = errors.New("dispatch: it is too early to say what the report means")
 	// ErrOtherProvider: the operation is not performed on the provider that
 	// reports. Nothing was changed.
 	ErrOtherProvider = errors.New("dispatch: the operation is on another provider")
@@ -47,8 +49,15 @@ func (d *Dispatcher) Report(ctx context.Context, op ledger.Operation, r Report) 
 	case action.Spec.Contract.Provider != r.Provider:
 		return op, ErrOtherProvider
 	}
+	if r.Event.Outcome.Kind == actions.Rejected && op.Attempt > 1 && op.Attempts == nil {
+		// How they ended says which of them may have made what ended.
+		var err error
+		if op, err = d.Ledger.Get(ctx, op.Tenant, op.ID); err != nil {
+			return op, err
+		}
+	}
 	for range reportTries {
-		v, wait := weigh(op, r.Event)
+		v, wait := weigh(op, action.Spec.Contract.Keys, r.Event)
 		if wait {
 			return op, ErrNotYet
 		}
@@ -103,7 +112,12 @@ func (v verdict) by(actor string) {
 // An event is about the operation, not about one attempt of it. So it confirms
 // whatever attempt made the effect, but its failure ends an operation only where
 // it is certain that it is about the one thing that may have been made.
-func weigh(cur ledger.Operation, e actions.Event) (v verdict, wait bool) {
+func weigh(cur ledger.Operation, keys actions.KeyRules, e actions.Event) (v verdict, wait bool) {
+	if cur.State == ledger.Unknown && (cur.Reason == ReasonContradicted || cur.Reason == ReasonKeyMismatch) {
+		// A process died between this and its escalation. To end it now would
+		// hide the contradiction.
+		return verdict{}, true
+	}
 	o := e.Outcome
 	o.Write = nil // no event makes a write of ours
 	if o.Receipt.Reference == "" {
@@ -124,7 +138,7 @@ func weigh(cur ledger.Operation, e actions.Event) (v verdict, wait bool) {
 	case actions.AppliedNoReceipt:
 		return weighApplied(cur, detail)
 	case actions.Rejected:
-		return weighEnd(cur, o, detail)
+		return weighEnd(cur, keys, o, detail)
 	case actions.Accepted:
 		return weighUnderWay(cur, o, detail)
 	default: // proves nothing
@@ -179,20 +193,22 @@ func weighApplied(cur ledger.Operation, detail string) (v verdict, wait bool) {
 }
 
 // weighEnd: the provider ended it for good without an effect.
-func weighEnd(cur ledger.Operation, o actions.Outcome, detail string) (v verdict, wait bool) {
+func weighEnd(cur ledger.Operation, keys actions.KeyRules, o actions.Outcome, detail string) (v verdict, wait bool) {
 	switch cur.State {
 	case ledger.Running:
 		return verdict{}, true
 	case ledger.Unknown:
 		switch {
-		case !endsAll(cur, o.Receipt.Reference):
+		case !EndsAll(cur, keys, o.Receipt.Reference):
 			return verdict{evidence: evidence(cur, cur.Attempt, detail)}, false
 		case cur.Effect == ledger.EffectApplied:
 			return contradiction(cur, ledger.Escalate, ledger.EffectApplied, "The provider had answered that it was done, and now says that it ended without an effect: "+detail+"."), false
 		}
 		return verdict{change: &ledger.Change{
 			Operation: cur, Event: ledger.Refuse, Detail: detail, Effect: ledger.EffectNotApplied,
-			Failure: EndedFailure(o.Failure),
+			// What ended, so that older events of it are known for what they are.
+			ProviderReference: unlessKnown(cur, o.Receipt.Reference),
+			Failure:           EndedFailure(o.Failure),
 		}}, false
 	case ledger.Succeeded, ledger.NeedsReview:
 		// Events come in any order, and a receipt stays: a person may want to know.
@@ -204,24 +220,30 @@ func weighEnd(cur ledger.Operation, o actions.Outcome, detail string) (v verdict
 
 // weighUnderWay: the provider has it and will finish later.
 func weighUnderWay(cur ledger.Operation, o actions.Outcome, detail string) (v verdict, wait bool) {
-	reference := unlessKnown(cur, o.Receipt.Reference)
-	switch cur.State {
-	case ledger.Running:
+	same := cur.ProviderReference != "" && cur.ProviderReference == o.Receipt.Reference
+	other := contradicts(cur, o.Receipt.Reference)
+	noted := evidence(cur, cur.Attempt, detail)
+	switch {
+	case cur.State == ledger.Running:
 		return verdict{}, true
-	case ledger.Pending:
-		if reference == "" && o.Receipt.Reference == cur.ProviderReference && cur.ProviderReference != "" {
-			return verdict{}, false // an old one: its end was proved since
-		}
+	case same:
+		return verdict{}, false // no news, or an old one whose end was proved since
+	case cur.State == ledger.Pending:
 		return contradiction(cur, ledger.Escalate, ledger.EffectUnknown, "The provider is at work on an operation that was about to be tried again: "+detail+"."), false
-	case ledger.Unknown, ledger.NeedsReview:
-		if reference == "" {
-			return verdict{}, false
-		}
-		noted := evidence(cur, cur.Attempt, detail)
-		noted.ProviderReference, noted.InDoubt = reference, true
+	case cur.State == ledger.Failed:
+		// What was refused may have been begun: if it is done after all, that is
+		// said too.
 		return verdict{evidence: noted}, false
-	default: // final states do not go back
+	case other && cur.State == ledger.Unknown:
+		return contradiction(cur, ledger.Escalate, cur.Effect, twoNames(cur, o.Receipt.Reference)+" It says by itself: "+detail+"."), false
+	case other:
+		noted.Incident = twoNames(cur, o.Receipt.Reference)
+		return verdict{evidence: noted}, false
+	case cur.State == ledger.Succeeded, o.Receipt.Reference == "":
 		return verdict{}, false
+	default: // unknown, or before a person
+		noted.ProviderReference, noted.InDoubt = o.Receipt.Reference, true
+		return verdict{evidence: noted}, false
 	}
 }
 
@@ -238,16 +260,6 @@ func contradiction(cur ledger.Operation, event ledger.Event, effect ledger.Effec
 		Operation: cur, Event: event, Detail: detail, Effect: effect, Reason: ReasonContradicted, InDoubt: true,
 		Review: review(ledger.Contradicted, detail),
 	}}
-}
-
-// endsAll reports whether the end of what a reference names is the end of all
-// that an operation may have made: it is what the provider had named before, or
-// there was one attempt only, and one attempt makes one thing.
-func endsAll(cur ledger.Operation, reference string) bool {
-	if cur.ProviderReference != "" && reference != "" {
-		return cur.ProviderReference == reference
-	}
-	return cur.Attempt == 1
 }
 
 // EndedFailure is the failure of an operation that the provider took up and

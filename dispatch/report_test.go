@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/ledger"
@@ -50,7 +51,11 @@ func TestWeigh(t *testing.T) {
 		tries int    // attempts; 0: one
 		epoch int
 		done  bool // known to be applied
+		// why it is in doubt, and what the contract says of keys
+		reason string
+		keys   actions.KeyRules
 	}
+	keyed := actions.KeyRules{Honoured: true, Window: time.Hour}
 	tests := []struct {
 		name      string
 		when      when
@@ -73,7 +78,11 @@ func TestWeigh(t *testing.T) {
 		{"applied without a name is no receipt", when{state: ledger.Unknown}, applied, "", "escalate applied"},
 		{"nameless", when{state: ledger.Unknown}, nameless, "", "escalate applied"},
 		{"nameless, known", when{state: ledger.Unknown, done: true}, nameless, "", ""},
-		{"ended, what was accepted", when{state: ledger.Unknown, known: "re_1", tries: 3}, ended, "re_1", "refuse not_applied"},
+		{"ended, what was accepted", when{state: ledger.Unknown, known: "re_1", tries: 3, reason: ReasonAwaitingProvider}, ended, "re_1", "refuse not_applied"},
+		{"ended, made under one key", when{state: ledger.Unknown, known: "re_1", tries: 3, keys: keyed}, ended, "re_1", "refuse not_applied"},
+		{"ended, made under one of two keys", when{state: ledger.Unknown, known: "re_1", tries: 3, epoch: 1, keys: keyed}, ended, "re_1", "evidence"},
+		{"ended, known by an event of whichever attempt", when{state: ledger.Unknown, known: "re_1", tries: 3}, ended, "re_1", "evidence"},
+		{"ended, one of several, under one key", when{state: ledger.Unknown, tries: 3, keys: keyed}, ended, "re_1", "evidence"},
 		{"ended, the only one there can be", when{state: ledger.Unknown}, ended, "re_1", "refuse not_applied"},
 		{"ended, the only one, nameless", when{state: ledger.Unknown, known: "re_1"}, ended, "", "refuse not_applied"},
 		{"ended, one of several", when{state: ledger.Unknown, tries: 2}, ended, "re_1", "evidence"},
@@ -83,17 +92,27 @@ func TestWeigh(t *testing.T) {
 		{"under way", when{state: ledger.Unknown}, underWay, "re_1", "reference"},
 		{"under way, known", when{state: ledger.Unknown, known: "re_1"}, underWay, "re_1", ""},
 
+		{"under way, another one", when{state: ledger.Unknown, known: "re_0"}, underWay, "re_1", "escalate unknown"},
+		{"under way, nobody says what", when{state: ledger.Unknown, known: "re_0"}, underWay, "", ""},
+		{"contradicted, and not yet before a person", when{state: ledger.Unknown, known: "re_1", reason: ReasonContradicted}, applied, "re_1", "wait"},
+		{"key mismatch, and not yet before a person", when{state: ledger.Unknown, reason: ReasonKeyMismatch}, ended, "re_1", "wait"},
+
 		{"no news", when{state: ledger.Succeeded, known: "re_1"}, applied, "re_1", ""},
 		{"a second effect", when{state: ledger.Succeeded, known: "re_0"}, applied, "re_1", "incident"},
 		{"no news, nameless", when{state: ledger.Succeeded, known: "re_1"}, nameless, "", ""},
 		{"failed after succeeded", when{state: ledger.Succeeded, known: "re_1"}, ended, "re_1", "evidence"},
 		{"created after succeeded", when{state: ledger.Succeeded, known: "re_1"}, underWay, "re_1", ""},
 
+		{"another one under way after succeeded", when{state: ledger.Succeeded, known: "re_0"}, underWay, "re_1", "incident"},
+
 		{"called failed", when{state: ledger.Failed}, applied, "re_1", "contradict applied"},
 		{"ended, and then not", when{state: ledger.Failed, known: "re_1"}, applied, "re_1", "contradict applied"},
 		{"called failed, nameless", when{state: ledger.Failed}, nameless, "", "contradict applied"},
 		{"ended twice", when{state: ledger.Failed, known: "re_1"}, ended, "re_1", ""},
 		{"created after ended", when{state: ledger.Failed, known: "re_1"}, underWay, "re_1", ""},
+
+		{"begun, and called failed", when{state: ledger.Failed}, underWay, "re_1", "evidence"},
+		{"another one begun after ended", when{state: ledger.Failed, known: "re_0"}, underWay, "re_1", "evidence"},
 
 		{"about to be tried again", when{state: ledger.Pending}, applied, "re_1", "escalate applied"},
 		{"about to be tried again, nameless", when{state: ledger.Pending}, nameless, "", "escalate applied"},
@@ -106,15 +125,17 @@ func TestWeigh(t *testing.T) {
 		{"before a person, nameless", when{state: ledger.NeedsReview}, nameless, "", "evidence"},
 		{"before a person, ended", when{state: ledger.NeedsReview}, ended, "re_1", "evidence"},
 		{"before a person, under way", when{state: ledger.NeedsReview}, underWay, "re_1", "reference"},
+		{"before a person, another one under way", when{state: ledger.NeedsReview, known: "re_0"}, underWay, "re_1", "incident"},
 	}
 	seen := map[ledger.State]map[actions.Kind]bool{}
 	for _, test := range tests {
 		cur := running(max(test.when.tries, 1), test.when.state == ledger.Unknown)
 		cur.State, cur.ProviderReference, cur.Epoch = test.when.state, test.when.known, test.when.epoch
+		cur.Reason, cur.LastSentAt, cur.KeyHorizon = test.when.reason, time.Unix(1000, 0), time.Unix(2000, 0)
 		if test.when.done {
 			cur.Effect = ledger.EffectApplied
 		}
-		v, wait := weigh(cur, event(test.kind, test.reference))
+		v, wait := weigh(cur, test.when.keys, event(test.kind, test.reference))
 		if got := said(v, wait); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
@@ -140,7 +161,7 @@ func TestEventsAreLegalAndCareful(t *testing.T) {
 					for _, effect := range []ledger.Effect{ledger.EffectUnknown, ledger.EffectApplied} {
 						cur := running(2, true)
 						cur.State, cur.ProviderReference, cur.Effect = state, known, effect
-						v, _ := weigh(cur, event(kind, reference))
+						v, _ := weigh(cur, actions.KeyRules{}, event(kind, reference))
 						if v.change == nil {
 							continue
 						}
@@ -231,6 +252,30 @@ func TestReportIsWeighedAnew(t *testing.T) {
 	got, err := d.Report(t.Context(), op, Report{Provider: "stub", Event: event(actions.Applied, "re_1"), Actor: "webhook"})
 	if err != nil || got.State != ledger.Succeeded || len(*changed) != 1 {
 		t.Errorf("reported %+v, %v; told %d times", got, err, len(*changed))
+	}
+}
+
+// An operation that was found by its reference comes without its attempts: how
+// they ended is read, since it says whether what ended is all that there is.
+func TestReportReadsHowTheAttemptsEnded(t *testing.T) {
+	t.Parallel()
+	op := running(2, true)
+	op.ActionType, op.State = "stub.thing.make", ledger.Unknown
+	known := after(ledger.Unknown, actions.RateLimited)
+	known.ActionType, known.InDoubt = op.ActionType, true
+	s := &shaky{
+		apply: []func(ledger.Change) (ledger.Operation, error){func(c ledger.Change) (ledger.Operation, error) {
+			if c.Event != ledger.Refuse || c.Effect != ledger.EffectNotApplied || c.ProviderReference != "re_1" || c.Operation.Attempt != 2 {
+				t.Errorf("recorded %+v", c)
+			}
+			c.Operation.State = ledger.Failed
+			return c.Operation, nil
+		}},
+		get: []func() (ledger.Operation, error){func() (ledger.Operation, error) { return known, nil }},
+	}
+	d, _ := reporting(t, s)
+	if got, err := d.Report(t.Context(), op, Report{Provider: "stub", Event: event(actions.Rejected, "re_1")}); err != nil || got.State != ledger.Failed {
+		t.Errorf("reported %+v, %v", got, err)
 	}
 }
 

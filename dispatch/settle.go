@@ -24,7 +24,12 @@ const (
 func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome actions.Outcome) ledger.Operation {
 	attempt, cur := op.Attempt, op
 	for gap := firstSettleGap; ; gap = min(2*gap, maxSettleGap) {
-		settled, err := d.record(cur, decide(cur, attempt, spec, outcome))
+		var settled ledger.Operation
+		now, err := d.informed(cur, spec, outcome)
+		if err == nil {
+			cur = now
+			settled, err = d.record(cur, decide(cur, attempt, spec, outcome))
+		}
 		var refused *ledger.WriteRefusedError
 		switch {
 		case err == nil:
@@ -68,6 +73,15 @@ func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome acti
 		case <-time.After(gap):
 		}
 	}
+}
+
+// informed is the operation with how its attempts ended, where the verdict
+// depends on that.
+func (d *Dispatcher) informed(cur ledger.Operation, spec actions.Spec, outcome actions.Outcome) (ledger.Operation, error) {
+	if !needsAttempts(cur, spec, outcome) {
+		return cur, nil
+	}
+	return d.reread(cur)
 }
 
 // record writes a verdict once.

@@ -77,3 +77,32 @@ func TestSettlingEndsWhenTheOperationIsGone(t *testing.T) {
 		settleOn(t, s, running(1, false))
 	})
 }
+
+// Whether attempts are used up is read before an operation is ended for it, as
+// often as it takes.
+func TestUsedUpAttemptsAreReadFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := actions.RateLimited
+		s := &shaky{
+			apply: []func(ledger.Change) (ledger.Operation, error){func(c ledger.Change) (ledger.Operation, error) {
+				if c.Event != ledger.Defer || c.Effect != ledger.EffectNotApplied {
+					t.Errorf("settled by %+v", c)
+				}
+				c.Operation.State = ledger.Pending
+				return c.Operation, nil
+			}},
+			get: []func() (ledger.Operation, error){
+				func() (ledger.Operation, error) { return ledger.Operation{}, ledger.ErrUnavailable },
+				func() (ledger.Operation, error) { return after(ledger.Running, limited, limited), nil },
+			},
+		}
+		d, err := New(Options{Ledger: s, Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Abandon()
+		if got := d.settle(running(3, false), spec(), outcome(limited)); got.State != ledger.Pending || len(s.get) != 0 {
+			t.Errorf("settled as %+v", got)
+		}
+	})
+}

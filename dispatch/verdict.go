@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/actions"
@@ -65,12 +66,18 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		c.Delay = doubtDelay(cur.Attempt, o)
 		return verdict{change: &c}
 	}
+	contradicted := func(effect ledger.Effect, detail string) verdict {
+		// Here too, since the process may die before it escalates: the audit
+		// record has both names then.
+		c.Detail = strings.TrimSpace(detail + " " + c.Detail)
+		v := doubt(ReasonContradicted, effect)
+		v.then = escalation(ledger.Contradicted, detail)
+		return v
+	}
 	switch o.Kind {
 	case actions.Applied:
 		if contradicts(cur, o.Receipt.Reference) {
-			v := doubt(ReasonContradicted, ledger.EffectApplied)
-			v.then = escalation(ledger.Contradicted, secondReceipt(cur, o))
-			return v
+			return contradicted(ledger.EffectApplied, secondReceipt(cur, o))
 		}
 		c.Event, c.Effect = ledger.Confirm, ledger.EffectApplied
 		c.ProviderReference, c.Receipt = o.Receipt.Reference, o.Receipt.JSON
@@ -78,10 +85,16 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 			c.Write = &ledger.Write{SQL: o.Write.SQL, Args: o.Write.Args}
 		}
 		return verdict{change: &c}
-	case actions.AppliedNoReceipt:
-		return doubt(ReasonAppliedNoReceipt, ledger.EffectApplied)
-	case actions.Accepted:
-		return doubt(ReasonAwaitingProvider, ledger.EffectUnknown)
+	case actions.AppliedNoReceipt, actions.Accepted:
+		reason, effect := ReasonAppliedNoReceipt, ledger.EffectApplied
+		if o.Kind == actions.Accepted {
+			reason, effect = ReasonAwaitingProvider, ledger.EffectUnknown
+		}
+		if contradicts(cur, o.Receipt.Reference) {
+			// Two names are two things, whether or not both are done.
+			return contradicted(effect, twoNames(cur, o.Receipt.Reference))
+		}
+		return doubt(reason, effect)
 	case actions.InProgress:
 		return doubt(ReasonInProgress, ledger.EffectUnknown)
 	case actions.MaybeOurs:
@@ -100,19 +113,31 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		return verdict{change: &c}
 	case actions.NotApplied, actions.RateLimited:
 		if cur.InDoubt {
-			return doubt(o.Kind.String()+"_after_doubt", ledger.EffectUnknown)
+			v := doubt(o.Kind.String()+"_after_doubt", ledger.EffectUnknown)
+			// To be turned away is no try to resolve the doubt either.
+			v.change.ResetResolves = o.Kind == actions.RateLimited && cur.Attempt < turnedAway*spec.MaxAttempts
+			return v
 		}
 		c.Effect, c.Failure = ledger.EffectNotApplied, failure(o)
-		if cur.Attempt >= spec.MaxAttempts {
+		tries := Tries(cur)
+		if o.Kind == actions.RateLimited {
+			tries-- // the one under way
+		}
+		away := cur.Attempt - tries
+		if tries >= spec.MaxAttempts || away >= turnedAway*spec.MaxAttempts {
 			c.Event = ledger.Refuse
 			c.Failure.Code = "attempts_exhausted"
-			c.Failure.Message = fmt.Sprintf("Not applied after %d attempts. Last: %s", cur.Attempt, c.Failure.Message)
+			c.Failure.Message = exhausted(cur.Attempt, away, c.Failure.Message)
 			return verdict{change: &c}
 		}
 		c.Event, c.Reason = ledger.Defer, o.Kind.String()
 		c.Delay = max(o.RetryAfter, backoff(cur.Attempt))
 		if o.Kind == actions.RateLimited && o.RetryAfter > 0 {
 			c.Delay = o.RetryAfter
+			if crowd := away - spec.MaxAttempts; crowd > 0 {
+				// It came when it was told to, and in vain: there are others.
+				c.Delay = max(c.Delay, backoff(crowd))
+			}
 		}
 		c.BumpEpoch = o.Kind == actions.NotApplied && spec.Contract.Keys.StoresFailures
 		return verdict{change: &c}
@@ -193,6 +218,19 @@ func unlessKnown(cur ledger.Operation, reference string) string {
 
 func secondReceipt(cur ledger.Operation, o actions.Outcome) string {
 	return fmt.Sprintf("Two receipts for one operation: %s and %s. The target may hold two effects.", cur.ProviderReference, o.Receipt.Reference)
+}
+
+func twoNames(cur ledger.Operation, other string) string {
+	return fmt.Sprintf("The provider names %s and %s for one operation. The target may hold two effects.", cur.ProviderReference, other)
+}
+
+// exhausted says that no attempt is left: of those that were made, so many were
+// turned away by a rate limit.
+func exhausted(made, away int, last string) string {
+	if away > 1 {
+		return fmt.Sprintf("Not applied after %d attempts, %d of them turned away by a rate limit. Last: %s", made, away, last)
+	}
+	return fmt.Sprintf("Not applied after %d attempts. Last: %s", made, last)
 }
 
 func failure(o actions.Outcome) *ledger.Failure {

@@ -135,7 +135,12 @@ func TestWaitEndsWithAPerson(t *testing.T) {
 	r := h.Start(t, nil)
 	h.Provider.Next(fakeprovider.Fault{Kind: fakeprovider.DropAnswerAfterApplying})
 	id := h.ask(t, r, "test.invoice.send", "late")
-	h.Database.Age(t, h.WaitFor(t, "acme", id, ledger.Unknown), time.Hour)
+	doubt := h.WaitFor(t, "acme", id, ledger.Unknown)
+	apptest.Eventually(t, func() bool { // until the reconciler waits: it must not put off what has aged
+		doubt = h.Held(t, id)
+		return doubt.NextAttemptAt.Sub(doubt.UpdatedAt) > time.Minute && doubt.LeaseExpiresAt.IsZero()
+	}, h.Describe)
+	h.Database.Age(t, doubt, time.Hour)
 	h.WaitFor(t, "acme", id, ledger.NeedsReview)
 	h.tell(t, mailEvent{ID: "evt_1", Type: "sent", Operation: id, Reference: effect(t, h, id)})
 	h.note(t, "acme", "evt_1")

@@ -340,6 +340,29 @@ func TestTenantNames(t *testing.T) {
 	}
 }
 
+// A source reads its secrets by the tenant's name: what can be no such name does
+// not get to it.
+func TestSourcesSeeNamesOfTenantsOnly(t *testing.T) {
+	t.Parallel()
+	server := listening(t, &shelf{}, says(appliedEvent()), func(o *inbox.Options) {
+		source := o.Source
+		o.Source = func(tenant, provider string) actions.Source {
+			if tenant != "acme" {
+				t.Errorf("a source of tenant %q is asked for", tenant)
+			}
+			return source(tenant, provider)
+		}
+	})
+	for _, tenant := range []string{"..%2f..%2fetc", "%2e%2e", "a%00b", "Acme", "acme%2f..", "-acme", strings.Repeat("a", 64)} {
+		if got := send(t, http.MethodPost, server.URL+"/v1/webhooks/"+tenant+"/fakepay", "{}"); got.status == http.StatusOK {
+			t.Errorf("%s: %+v", tenant, got)
+		}
+	}
+	if got := send(t, http.MethodPost, server.URL+"/v1/webhooks/acme/fakepay", "{}"); got.status != http.StatusOK {
+		t.Errorf("acme: %+v", got)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	good := inbox.Options{Ledger: &shelf{}, Source: func(string, string) actions.Source { return nil }, Log: slog.New(slog.DiscardHandler)}

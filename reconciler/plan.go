@@ -72,7 +72,7 @@ func mayReplay(op ledger.Operation, spec actions.Spec, arrives time.Time) bool {
 		return false
 	}
 	return spec.Contract.Keys.Honoured && op.Effect != ledger.EffectApplied &&
-		op.Attempt < spec.MaxAttempts && arrives.Before(op.KeyHorizon)
+		dispatch.Tries(op) < spec.MaxAttempts && arrives.Before(op.KeyHorizon)
 }
 
 // absence is what a look-up that found nothing comes to.

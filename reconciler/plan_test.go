@@ -45,6 +45,10 @@ func TestNextStep(t *testing.T) {
 		{"key near its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now.Add(time.Minute) }), keyed(), true, lookUp, ""},
 		{"key past its horizon, no look-up", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), false, escalate, ledger.Inconclusive},
 		{"attempts used up", unknown(func(o *ledger.Operation) { o.Attempt = actions.DefaultMaxAttempts }), keyed(), true, lookUp, ""},
+		{"attempts turned away by a rate limit", unknown(func(o *ledger.Operation) {
+			o.Attempt = actions.DefaultMaxAttempts
+			o.Attempts = []ledger.Attempt{{Number: 1, EndedAt: now, Outcome: "rate_limited"}}
+		}), keyed(), true, replay, ""},
 		{"known to be applied", unknown(func(o *ledger.Operation) {
 			o.Effect, o.Reason = ledger.EffectApplied, dispatch.ReasonAppliedNoReceipt
 		}), keyed(), true, lookUp, ""},

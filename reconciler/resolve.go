@@ -41,6 +41,9 @@ func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 		// No adapter, or no key to the arguments: another replica may have them.
 		return r.postpone(ctx, op, ledger.Postponement{Delay: notHereGap, Reason: op.Reason}, err)
 	}
+	if op, err = r.withAttempts(ctx, op); err != nil {
+		return err
+	}
 	looker, canLookUp := action.Adapter.(actions.Looker)
 	now := op.LeaseExpiresAt.Add(-r.Lease) // the ledger's time when it leased the row
 	switch next := nextStep(op, action.Spec, canLookUp, now, r.Dispatcher.Lease(action.Spec)); next.kind {
@@ -53,6 +56,20 @@ func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 	default:
 		return r.escalate(ctx, op, next.reason, next.detail)
 	}
+}
+
+// withAttempts adds how the attempts of an operation ended, where there were
+// several: which of them count, and which may have made something.
+func (r *Reconciler) withAttempts(ctx context.Context, op ledger.Operation) (ledger.Operation, error) {
+	if op.Attempt <= 1 {
+		return op, nil
+	}
+	known, err := r.Ledger.Get(ctx, op.Tenant, op.ID)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return op, err // the lease runs out and somebody takes over
+	}
+	op.Attempts = known.Attempts // the rest stays as it was leased
+	return op, nil
 }
 
 // replay sends the same request with the same provider key again.
@@ -103,12 +120,18 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 		change.Failure = &ledger.Failure{Code: "taken_by_another", Message: "The name is taken by something that this operation did not make. " + finding.Detail, Correctable: true}
 		return r.apply(ctx, change)
 	case actions.Ended:
-		if op.Effect == ledger.EffectApplied {
+		ended := endedReference(op, finding)
+		switch {
+		case op.Effect == ledger.EffectApplied:
 			return r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, and now says that it ended without an effect. "+finding.Detail)
+		case dispatch.EndsAll(op, spec.Contract.Keys, ended):
+			change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
+			change.Failure, change.Watch = dispatch.EndedFailure(finding.Failure), spec.Contract.LateLanding
+			return r.apply(ctx, change)
+		case op.Resolves >= spec.MaxResolves:
+			return r.escalate(ctx, op, ledger.Inconclusive, "What the look-up found ended without an effect, but another attempt may have made something that is not listed. "+finding.Detail)
 		}
-		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
-		change.Failure, change.Watch = dispatch.EndedFailure(finding.Failure), spec.Contract.LateLanding
-		return r.apply(ctx, change)
+		// What another attempt made may be listed later.
 	case actions.Absent:
 		weighed := weighAbsence(op, spec, now)
 		if !weighed.proved {
@@ -121,6 +144,19 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 	return r.postpone(ctx, op, ledger.Postponement{Delay: delay, Reason: op.Reason}, nil)
 }
 
+// endedReference names what a look-up says has ended: without a name of its own
+// it is what the look-up was given.
+func endedReference(op ledger.Operation, finding actions.Finding) string {
+	switch {
+	case finding.Receipt.Reference != "":
+		return finding.Receipt.Reference
+	case len(finding.References) == 1:
+		return finding.References[0]
+	default:
+		return op.ProviderReference
+	}
+}
+
 // absent completes the change for a proved absence: the same operation is
 // tried again, or closed when its attempts are used up. Either way the
 // reconciler keeps looking for a late landing.
@@ -129,7 +165,7 @@ func absent(change ledger.Change, spec actions.Spec) ledger.Change {
 	change.Failure = &ledger.Failure{Code: "not_applied", Message: "The provider has no effect of this operation."}
 	change.Event, change.Reason = ledger.Defer, "absent"
 	change.BumpEpoch = spec.Contract.Keys.StoresFailures
-	if change.Operation.Attempt >= spec.MaxAttempts {
+	if dispatch.Tries(change.Operation) >= spec.MaxAttempts {
 		change.Event, change.BumpEpoch = ledger.Refuse, false
 		change.Failure.Code = "attempts_exhausted"
 	}

@@ -315,3 +315,86 @@ func (f failOnWrite) Write(line []byte) (int, error) {
 	f.t.Errorf("logged %s", line)
 	return len(line), errors.New("not wanted")
 }
+
+// What ended is no proof where another attempt may have made something that is
+// not listed yet; how the attempts ended says whether one may have.
+func TestEndedIsNoProofWhereAnotherAttemptWasLost(t *testing.T) {
+	t.Parallel()
+	lost := []ledger.Attempt{{Number: 1, EndedAt: now, Outcome: "ambiguous"}, {Number: 2, EndedAt: now, Outcome: "ambiguous"}}
+	proved := []ledger.Attempt{{Number: 1, EndedAt: now, Outcome: "rate_limited"}, {Number: 2, EndedAt: now, Outcome: "ambiguous"}}
+	last := actions.DefaultMaxResolves
+	for name, test := range map[string]struct {
+		attempts  []ledger.Attempt
+		reference string
+		reason    string
+		resolves  int
+		found     []string
+		want      ledger.Event // none: looks again
+	}{
+		"another was lost":              {attempts: lost, found: []string{"job_1"}},
+		"another was lost, last look":   {attempts: lost, resolves: last, found: []string{"job_1"}, want: ledger.Escalate},
+		"the other made nothing":        {attempts: proved, found: []string{"job_1"}, want: ledger.Refuse},
+		"the answer named it":           {attempts: lost, reference: "job_1", reason: dispatch.ReasonAwaitingProvider, found: []string{"job_1"}, want: ledger.Refuse},
+		"the answer named it, nameless": {attempts: lost, reference: "job_1", reason: dispatch.ReasonAwaitingProvider, want: ledger.Refuse},
+		"the answer named another":      {attempts: lost, reference: "job_2", reason: dispatch.ReasonAwaitingProvider, found: []string{"job_1"}},
+		"an event named it":             {attempts: lost, reference: "job_1", found: []string{"job_1"}},
+	} {
+		op := unknown(func(o *ledger.Operation) {
+			o.Tenant, o.ID, o.Attempt, o.ProviderReference = "acme", "op_1", 2, test.reference
+			o.Resolves = max(test.resolves, 1)
+			if test.reason != "" {
+				o.Reason = test.reason
+			}
+		})
+		b := &book{get: func(tenant, id string) (ledger.Operation, error) {
+			if tenant != "acme" || id != "op_1" {
+				t.Errorf("%s: read %s of %s", name, id, tenant)
+			}
+			return ledger.Operation{State: ledger.Failed, Attempts: test.attempts}, nil
+		}}
+		finding := actions.Finding{Kind: actions.Ended, References: test.found}
+		r := repairing(b, &desk{action: &actions.Action{Spec: actions.Spec{}.WithDefaults(), Adapter: finds{finding: finding}}})
+		op.LeaseExpiresAt = now.Add(r.Lease)
+		if err := r.resolve(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+		var got ledger.Event
+		if len(b.changes) > 0 {
+			got = b.changes[0].Event
+		}
+		if got != test.want || len(b.changes)+len(b.postponed) != 1 {
+			t.Errorf("%s: changed %+v, postponed %+v; want %q", name, b.changes, b.postponed, test.want)
+		}
+	}
+}
+
+// A ledger that does not say how the attempts ended is asked again.
+func TestResolvingWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
+	b := &book{get: func(string, string) (ledger.Operation, error) { return ledger.Operation{}, ledger.ErrUnavailable }}
+	r := repairing(b, &desk{action: &actions.Action{Spec: keyed()}})
+	op := unknown(func(o *ledger.Operation) { o.Attempt, o.LeaseExpiresAt = 2, now.Add(r.Lease) })
+	if err := r.resolve(t.Context(), op); !errors.Is(err, ledger.ErrUnavailable) || len(b.changes)+len(b.postponed) != 0 {
+		t.Errorf("%v, changed %+v, postponed %+v", err, b.changes, b.postponed)
+	}
+}
+
+// A proved absence closes an operation whose attempts are used up, and what a
+// rate limit turned away is none of them.
+func TestAbsenceLeavesTheAttemptsThatAreLeft(t *testing.T) {
+	t.Parallel()
+	spec := actions.Spec{MaxAttempts: 2}.WithDefaults()
+	away := ledger.Attempt{Number: 1, EndedAt: now, Outcome: "rate_limited"}
+	for name, test := range map[string]struct {
+		attempts []ledger.Attempt
+		want     ledger.Event
+	}{
+		"used up":     {nil, ledger.Refuse},
+		"one is left": {[]ledger.Attempt{away}, ledger.Defer},
+	} {
+		op := unknown(func(o *ledger.Operation) { o.Attempt, o.Attempts = 2, test.attempts })
+		if got := absent(ledger.Change{Operation: op}, spec); got.Event != test.want || got.Effect != ledger.EffectNotApplied {
+			t.Errorf("%s: %+v, want %s", name, got, test.want)
+		}
+	}
+}

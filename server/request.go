@@ -263,7 +263,7 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 	prepared, err := s.Dispatcher.Prepare(a.action, a.principal.Tenant, id, 0, a.args)
 	if err != nil {
 		s.Log.Warn("request cannot be rendered", "action_type", spec.Type, "error", err)
-		return ledger.Opening{}, dispatch.Prepared{}, refuse(codes.InvalidArgument, reasonInvalidArguments, "the arguments make no request to the provider; nothing was recorded or sent")
+		return ledger.Opening{}, dispatch.Prepared{}, unrenderable(err)
 	}
 	opening := ledger.Opening{
 		Operation: ledger.Operation{
@@ -284,6 +284,17 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 		}
 	}
 	return opening, prepared, nil
+}
+
+// unrenderable refuses arguments that make no request. What an adapter says of
+// single arguments is passed on; any other error of it may hold what they say.
+func unrenderable(err error) error {
+	var bad *actions.ArgumentsError
+	if errors.As(err, &bad) {
+		return argumentsRefusal(bad)
+	}
+	return refuse(codes.InvalidArgument, reasonInvalidArguments,
+		"the arguments fit the schema and make no request to the provider; nothing was recorded or sent. The server's log says why (\"request cannot be rendered\")")
 }
 
 // correct brings the request's arguments under the key of the failed operation

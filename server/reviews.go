@@ -108,7 +108,7 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		return nil, err
 	}
 	change := decisionChange(p, op, review, decision, req)
-	if action, ok := s.Registry.Get(op.ActionType); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
+	if action, ok := s.actionOf(op); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
 		// A person can be wrong, too: look for a late landing.
 		change.Watch = action.Spec.Contract.LateLanding
 	}
@@ -215,7 +215,7 @@ func (s *Server) applicable(ctx context.Context, review ledger.Review, op ledger
 // landing, unless that can no longer help: the provider replays stored failures,
 // or the request would not be the one that was sent under it.
 func (s *Server) released(ctx context.Context, op ledger.Operation, change ledger.Change) (ledger.Change, error) {
-	action, ok := s.Registry.Get(op.ActionType)
+	action, ok := s.actionOf(op)
 	if !ok {
 		return change, nil
 	}
@@ -230,6 +230,12 @@ func (s *Server) released(ctx context.Context, op ledger.Operation, change ledge
 	changed := op.RequestHash != nil && *op.RequestHash != prepared.RequestHash
 	change.BumpEpoch = changed || action.Spec.Contract.Keys.StoresFailures
 	return change, nil
+}
+
+// actionOf is the action that an operation goes on with: the version that it began
+// with, where that is known here.
+func (s *Server) actionOf(op ledger.Operation) (*actions.Action, bool) {
+	return s.Registry.At(op.ActionType, op.AdapterVersion, op.ContractVersion)
 }
 
 // decisionChange is the move that a decision makes.

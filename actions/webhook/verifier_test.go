@@ -178,6 +178,7 @@ func TestStripe(t *testing.T) {
 		"one":                            {"t=" + at + ",v1=" + good, true},
 		"spaces":                         {"t=" + at + ", v1=" + good, true},
 		"rolled":                         {"t=" + at + ",v1=" + old + ",v1=" + good, true},
+		"rolled, the other way round":    {"t=" + at + ",v1=" + good + ",v1=" + old, true},
 		"test mode's too":                {"t=" + at + ",v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39,v1=" + good, true},
 		"one that cannot be read":        {"t=" + at + ",v1=zz,v1=" + good, true},
 		"another scheme alone":           {"t=" + at + ",v0=" + good, false},
@@ -194,6 +195,13 @@ func TestStripe(t *testing.T) {
 		err := verifier(t, webhook.Rules{Scheme: webhook.Stripe}).Verify(secrets("whsec_new"), message(body, "Stripe-Signature", test.header), now)
 		if (err == nil) != test.want || err != nil && !errors.Is(err, webhook.ErrUnverified) {
 			t.Errorf("%s: %v, want verified %v", name, err, test.want)
+		}
+	}
+	for _, both := range [][][]byte{secrets("whsec_new", "whsec_old"), secrets("whsec_old", "whsec_new")} {
+		for _, signature := range []string{good, old} {
+			if err := verifier(t, webhook.Rules{Scheme: webhook.Stripe}).Verify(both, message(body, "Stripe-Signature", "t="+at+",v1="+signature), now); err != nil {
+				t.Errorf("one of two secrets: %v", err)
+			}
 		}
 	}
 	twice := message(body, "Stripe-Signature", "t="+at+",v1="+good, "Stripe-Signature", "t="+at+",v1="+good)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -32,13 +33,25 @@ func (h History) Size() string {
 	return fmt.Sprint(h.Operations)
 }
 
+// most is the greatest number of callers.
+const most = 256
+
 func widths() contest.Widths {
-	return contest.Widths{Actions: []int{8, 64, 256}, Duplicates: []int{8, 64}}
+	return contest.Widths{Actions: []int{8, 64, most}, Duplicates: []int{8, 64}}
 }
 
 // The names of the measurements.
 func long(h History) string  { return Name + "-" + h.Size() }
 func short(h History) string { return long(h) + "-empty" }
+
+// checkpointed is the name of what is measured right after a checkpoint.
+func checkpointed(name string) string { return name + "-checkpointed" }
+
+// steady is how much longer than a measurement the ledger is written to before
+// it counts, so that the pages that are touched for the first time after a
+// checkpoint, and logged as a whole, are as many as in a server that runs: with
+// a checkpoint every half hour, next to none.
+const steady = 30
 
 // Name is the entry's.
 const Name = "growth"
@@ -49,8 +62,11 @@ func Entry(h History) contest.Entry {
 	var grown, fresh ledgerdb.Database
 	var env contest.Env
 	return contest.Entry{
-		Name:     Name,
-		Promises: map[string]contest.Widths{long(h): widths(), short(h): widths()},
+		Name: Name,
+		Promises: map[string]contest.Widths{
+			long(h): widths(), short(h): widths(),
+			checkpointed(long(h)): {Actions: []int{most}}, checkpointed(short(h)): {Actions: []int{most}},
+		},
 		Prepare: func(ctx context.Context, e contest.Env) (err error) {
 			env = e
 			if grown, err = ledgerdb.Create(ctx, env, "bench_grown"); err != nil {
@@ -119,14 +135,25 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		round.Record(m)
 	}
 	var actions atomic.Int64
+	act := func(ctx context.Context) error {
+		if err := c.DoFor(ctx, h.Tenant(rand.Int64N(h.Operations)), contest.NewKey()); err != nil { //nolint:gosec // which tenant is no secret
+			return err
+		}
+		actions.Add(1)
+		return nil
+	}
+	for _, callers := range round.Among([]int{most}) {
+		m, err := round.Load(ctx, checkpointed(name), contest.Action, callers, act)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		round.Record(m)
+	}
+	if _, err := (contest.Load{Callers: slices.Max(round.Callers), For: steady * round.Each, Do: act}).Run(ctx); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	for _, callers := range round.Among(widths().Actions) {
-		m, err := round.Load(ctx, name, contest.Action, callers, func(ctx context.Context) error {
-			if err := c.DoFor(ctx, h.Tenant(rand.Int64N(h.Operations)), contest.NewKey()); err != nil { //nolint:gosec // which tenant is no secret
-				return err
-			}
-			actions.Add(1)
-			return nil
-		})
+		m, err := round.Load(ctx, name, contest.Action, callers, act)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -42,6 +42,7 @@ func Targets() []Target {
 		all = append(all,
 			Target{Name: "growth_" + size + "_claim", Over: rate(grown, "action", 256), Under: rate(grown+"-empty", "action", 256), Want: 0.85},
 			Target{Name: "growth_" + size + "_claim_c64", Over: rate(grown, "action", 64), Under: rate(grown+"-empty", "action", 64), Want: 0.85},
+			Target{Name: "growth_" + size + "_claim_after_checkpoint", Over: rate(grown+"-checkpointed", "action", 256), Under: rate(grown+"-empty-checkpointed", "action", 256), Want: 0.85},
 			Target{Name: "growth_" + size + "_replay", Over: rate(grown, "duplicate", 64), Under: rate(grown+"-empty", "duplicate", 64), Want: 0.85},
 		)
 	}

@@ -159,6 +159,11 @@ func TestUnreplicatedCommitIsUnsafe(t *testing.T) {
 		_, err := store.Apply(t.Context(), ledgertest.Change(running, ledger.Confirm))
 		return err
 	}
+	db.Tenant(t, acme)
+	hear := func() error {
+		_, err := store.StoreEvents(t.Context(), acme, fakepay, []ledger.InboxEvent{applied("evt_1", "re_1")})
+		return err
+	}
 	const cancel, end = "pg_cancel_backend", "pg_terminate_backend"
 	for _, c := range []struct {
 		what, how string
@@ -172,6 +177,8 @@ func TestUnreplicatedCommitIsUnsafe(t *testing.T) {
 			return err
 		}, ledger.ErrUnsafeCommit},
 		{"Apply, wait cancelled", cancel, confirm, ledger.ErrUnsafeCommit},
+		{"StoreEvents, wait cancelled", cancel, hear, ledger.ErrUnsafeCommit},
+		{"StoreEvents of what is there", cancel, hear, ledger.ErrUnsafeCommit},
 		// The row can be read afterwards, but is on the primary only.
 		{"Open, backend ended", end, func() error { _, _, err := store.Open(t.Context(), lost); return err }, ledger.ErrUnavailable},
 		{"Start, backend ended", end, func() error { _, err := store.Start(t.Context(), ledgertest.Claiming(pendingToo)); return err }, ledger.ErrUnavailable},

@@ -10,5 +10,11 @@ WITH tenant AS (
         AS e (id, operation_id, reference, outcome, receipt, failure, detail)
     ON CONFLICT DO NOTHING
     RETURNING event_id
+), known AS (
+    -- One that is there already may be on this server only: nobody was told that
+    -- it is stored. To lock it is a write, whose commit waits for the standbys
+    -- and so for all that was written before.
+    SELECT FROM webhook_inbox WHERE tenant_id = @tenant AND provider = @provider AND event_id = ANY (@ids::text[])
+    FOR KEY SHARE
 )
-SELECT EXISTS (SELECT FROM tenant), (SELECT count(*) FROM stored)
+SELECT EXISTS (SELECT FROM tenant), (SELECT count(*) FROM stored) FROM (SELECT count(*) FROM known) AS locked
