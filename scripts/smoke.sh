@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Does what a stranger does who follows the README: clones HEAD, builds, starts
-# `onceward dev`, and copies the grpcurl lines that it prints. It fails when a
-# step does not work as promised, and leaves no process and no file behind.
+# Does what a stranger does who follows the README: clones HEAD, builds, copies a
+# provider from the catalogue and proves it, starts `onceward dev` with it, and
+# copies the lines that dev prints. It fails when a step does not work as promised,
+# and leaves no process and no file behind.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-lines_wanted=3     # grpcurl lines that `onceward dev` promises
+lines_wanted=7     # lines to paste that `onceward dev` promises: 3 for grpcurl, 4 for Stripe
 start_seconds=60   # for a first start, which makes a database
 call_seconds=30    # for each call
+prove_seconds=120  # for the proof of a provider
 stop_seconds=30    # for a clean stop
 
 tmp=$(mktemp -d)
@@ -41,6 +43,9 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# The commands of the README's section about declared providers, one a line.
+declared() { sed -n '/^## Any provider, without code/,/^## Add/p' README.md | grep '^\./bin/onceward '; }
+
 say() { printf 'smoke %4ds  %s\n' "$SECONDS" "$*"; }
 die() { printf 'smoke: %s\n' "$*" >&2; exit 1; }
 # Processes in the group of onceward dev, or with its data folder as an argument.
@@ -50,8 +55,9 @@ left_over() {
 }
 alive() { kill -0 "$pid" 2>/dev/null; }
 
-# The lines that can be pasted into a shell, a continued line as one.
-calls() { sed -e ':a' -e '/\\$/{N;s/\\\n[[:space:]]*//;ba' -e '}' "$log" | sed -n 's/^[[:space:]]*\(grpcurl .*\)$/\1/p'; }
+# The lines that can be pasted into a shell, a continued line as one. The requests
+# of simulated providers come last.
+calls() { sed -e ':a' -e '/\\$/{N;s/\\\n[[:space:]]*//;ba' -e '}' "$log" | sed -n -e 's/^[[:space:]]*\(grpcurl .*\)$/\1/p' -e 's/^  \(onceward request .*\)$/\1/p'; }
 
 say 'clone HEAD'
 if [ -n "$(git -C "$root" status --porcelain 2>/dev/null)" ]; then
@@ -64,19 +70,33 @@ say 'make build'
 make build
 say 'make grpcurl'
 make grpcurl >/dev/null
-export PATH=$PWD/bin/tools:$PATH
+export PATH=$PWD/bin:$PWD/bin/tools:$PATH
 
-say 'start onceward dev'
+dev=
+while IFS= read -r command; do
+  case $command in
+    *' dev '*) dev=$command ;;
+    *)
+      say "$command"
+      answer=$(timeout "$prove_seconds" bash -c "$command" </dev/null 2>&1) || die "that command failed: $answer"
+      printf '%s\n' "$answer" | tail -n 1 | sed 's/^/             /'
+      ;;
+  esac
+done < <(declared)
+[ -n "$dev" ] || die 'the README starts no onceward dev in its section about declared providers'
+
+say "$dev"
+export ONCEWARD_DATA_DIR=$tmp/data ONCEWARD_LISTEN=127.0.0.1:0
 # Job control gives it a process group of its own.
 set -m
-./bin/onceward dev --data-dir "$tmp/data" --listen 127.0.0.1:0 >"$log" 2>&1 </dev/null &
+bash -c "exec $dev" >"$log" 2>&1 </dev/null &
 pid=$!
 set +m
 
 deadline=$((SECONDS + start_seconds))
 until [ "$(calls | wc -l)" -ge "$lines_wanted" ]; do
   alive || die 'onceward dev ended before it was ready'
-  [ "$SECONDS" -lt "$deadline" ] || die "onceward dev printed $(calls | wc -l) of $lines_wanted grpcurl lines in ${start_seconds}s"
+  [ "$SECONDS" -lt "$deadline" ] || die "onceward dev printed $(calls | wc -l) of $lines_wanted lines to paste in ${start_seconds}s"
   sleep 0.1
 done
 say 'onceward dev is ready'

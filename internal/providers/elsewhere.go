@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/declared"
@@ -60,22 +62,26 @@ type mailLink struct {
 	o declared.Options
 }
 
-func (l mailLink) adapter(a *definition.Action) (actions.Adapter, error) {
+func (l *mailLink) adapter(a *definition.Action) (actions.Adapter, error) {
 	return declared.Mail(l.p, a, l.o)
 }
 
-func (mailLink) described(context.Context) ([]actions.Adapter, error) { return nil, nil }
+func (*mailLink) described(context.Context) ([]actions.Adapter, error) { return nil, nil }
 
-func (mailLink) close() {}
+func (*mailLink) close() {}
 
 // checkStatements has the databases parse the statements of new adapters.
-func checkStatements(ctx context.Context, adapters map[string]actions.Adapter) error {
+func (p *Providers) checkStatements(ctx context.Context, next loaded) error {
+	ctx, cancel := context.WithTimeout(ctx, p.StartTimeout)
+	defer cancel()
 	var errs []error
-	for actionType, adapter := range adapters {
-		if remote, ok := adapter.(*sqlaction.Remote); ok {
-			if err := remote.Check(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", actionType, err))
-			}
+	for _, actionType := range slices.Sorted(maps.Keys(next.adapters)) {
+		remote, ok := next.adapters[actionType].(*sqlaction.Remote)
+		if !ok || next.adapters[actionType] == p.loaded.adapters[actionType] {
+			continue
+		}
+		if err := remote.Check(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: statement: %w", next.set.Place(next.set.Actions[actionType].Place.File, "statement.sql"), err))
 		}
 	}
 	return errors.Join(errs...)

@@ -24,7 +24,7 @@ func (p *Providers) newLink(provider *definition.Provider) (link, error) {
 	case definition.AdapterSQL:
 		return p.newSQL(provider)
 	case definition.AdapterSMTP:
-		return mailLink{provider, p.Declared}, nil
+		return &mailLink{provider, p.Declared}, nil
 	default:
 		return nil, fmt.Errorf("adapter %s: %w", provider.Adapter, errUnsupported)
 	}

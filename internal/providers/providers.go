@@ -31,8 +31,8 @@ type Options struct {
 	Log *slog.Logger
 	// Interval is the time between two looks at the files; default 2 s.
 	Interval time.Duration
-	// StartTimeout bounds asking the AdapterServices at Open and at each change;
-	// default 10 s.
+	// StartTimeout bounds asking one AdapterService or database at Open and at each
+	// change; default 10 s.
 	StartTimeout time.Duration
 }
 
@@ -44,16 +44,18 @@ type Providers struct {
 	ownSecrets bool // those of this machine
 	sources    atomic.Pointer[map[string]actions.Source]
 
-	mu     sync.Mutex // of what follows
-	loaded loaded
+	mu      sync.Mutex // of what follows
+	loaded  loaded
+	retired []link // of providers that are gone or changed
 }
 
 // loaded is what was made of the files that were read last.
 type loaded struct {
-	set      *definition.Set
-	links    map[string]link            // by provider
-	adapters map[string]actions.Adapter // by action type, of declared actions
-	digest   digest
+	set       *definition.Set
+	links     map[string]link              // by provider
+	adapters  map[string]actions.Adapter   // by action type, of declared actions
+	described map[string][]actions.Adapter // by provider
+	digest    digest
 }
 
 // link is what all actions of one provider share.
@@ -104,8 +106,9 @@ func (p *Providers) Source(_, provider string) actions.Source {
 
 // Reload reads the definitions again and takes them over, all or none. What did
 // not change keeps its connections, tokens and pace; operations that are under
-// way keep the version they began with. Its errors are those of Open, and then
-// everything is as it was.
+// way keep the version they began with. A provider that did not change and does not
+// answer now keeps what it described last: its outage holds up nobody else. The
+// errors are those of Open, and then everything is as it was.
 func (p *Providers) Reload(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,14 +124,16 @@ func (p *Providers) Reload(ctx context.Context) error {
 		return err
 	}
 	next, made, err := p.build(ctx, set)
+	if err == nil {
+		next.digest = seen
+		err = p.take(next)
+	}
 	if err != nil {
 		for _, l := range made {
 			l.close()
 		}
-		return err
 	}
-	next.digest = seen
-	return p.take(next)
+	return err
 }
 
 // faultsOf finds everything that is wrong with a set before anything is made of it.
@@ -148,7 +153,7 @@ func (p *Providers) faultsOf(set *definition.Set) error {
 
 // build makes links and adapters, and returns the links that are new.
 func (p *Providers) build(ctx context.Context, set *definition.Set) (next loaded, made []link, err error) {
-	next = loaded{set: set, links: map[string]link{}, adapters: map[string]actions.Adapter{}}
+	next = loaded{set: set, links: map[string]link{}, adapters: map[string]actions.Adapter{}, described: map[string][]actions.Adapter{}}
 	kept := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(set.Providers)) {
 		provider := set.Providers[name]
@@ -172,22 +177,24 @@ func (p *Providers) build(ctx context.Context, set *definition.Set) (next loaded
 			return next, made, fmt.Errorf("%s: %w", a.Place.File, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.StartTimeout)
-	defer cancel()
 	for _, name := range slices.Sorted(maps.Keys(next.links)) {
-		described, err := next.links[name].described(ctx)
-		if err != nil {
+		if next.described[name], err = p.ask(ctx, name, next.links[name], kept[name]); err != nil {
 			return next, made, fmt.Errorf("%s: %w", set.Providers[name].Place.File, err)
 		}
-		for _, adapter := range described {
-			actionType := adapter.Spec().Type
-			if _, taken := next.adapters[actionType]; taken {
-				return next, made, fmt.Errorf("%s: %s is an action type of another provider too", set.Providers[name].Place.File, actionType)
-			}
-			next.adapters[actionType] = adapter
-		}
 	}
-	return next, made, checkStatements(ctx, next.adapters)
+	return next, made, p.checkStatements(ctx, next)
+}
+
+// ask lets a provider describe itself. One that is kept may be away.
+func (p *Providers) ask(ctx context.Context, name string, l link, kept bool) ([]actions.Adapter, error) {
+	asking, cancel := context.WithTimeout(ctx, p.StartTimeout)
+	defer cancel()
+	described, err := l.described(asking)
+	if err == nil || !kept || ctx.Err() != nil {
+		return described, err
+	}
+	p.Log.Warn("a provider does not answer: what it described last stays", "provider", name, "error", err)
+	return p.loaded.described[name], nil
 }
 
 // take puts what was built in the place of what was there. Links that are gone
@@ -208,10 +215,24 @@ func (p *Providers) take(next loaded) error {
 	for _, actionType := range slices.Sorted(maps.Keys(next.adapters)) {
 		adapters = append(adapters, next.adapters[actionType])
 	}
+	for _, name := range slices.Sorted(maps.Keys(next.described)) {
+		for _, adapter := range next.described[name] {
+			actionType := adapter.Spec().Type
+			if _, taken := next.adapters[actionType]; taken {
+				return fmt.Errorf("%s: %s is an action type of another provider too", next.set.Providers[name].Place.File, actionType)
+			}
+			adapters = append(adapters, adapter)
+		}
+	}
 	if err := p.registry.Replace(adapters...); err != nil {
 		return err
 	}
 	p.sources.Store(&sources)
+	for name, l := range p.loaded.links {
+		if next.links[name] != l {
+			p.retired = append(p.retired, l)
+		}
+	}
 	p.loaded = next
 	return nil
 }
@@ -236,7 +257,7 @@ func same[T definition.Provider | definition.Action](a, b *T) bool {
 func (p *Providers) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, l := range p.loaded.links {
+	for _, l := range slices.Concat(p.retired, slices.Collect(maps.Values(p.loaded.links))) {
 		l.close()
 	}
 }

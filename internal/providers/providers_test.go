@@ -183,6 +183,48 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchAgain: what stands in the way of a change may go without another change.
+func TestWatchAgain(t *testing.T) {
+	f := newFolder(t)
+	p, log := open(t, f)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { p.Watch(ctx) })
+	defer watching.Wait()
+	defer stop()
+	defer func() {
+		if t.Failed() {
+			t.Log(log)
+		}
+	}()
+
+	// A secret that comes later than the file that names it.
+	token := filepath.Join(f.dir, "token")
+	f.change("provider.yaml", "{env: PARCELKIT_TOKEN}", "{file: "+token+"}")
+	eventually(t, func() bool { return strings.Contains(log.String(), "http.auth.bearer") })
+	f.write("token", "token-of-the-test")
+	eventually(t, func() bool {
+		return strings.Contains(log.String(), "taken over\" action_types=1 added=[] changed=[parcelkit]")
+	})
+
+	// Other bytes under the old version.
+	f.change(label+".yaml", "json: {order: ", "json: {order_id: ")
+	eventually(t, func() bool { return strings.Contains(log.String(), "sent in another way under its old version") })
+
+	// A folder that is away, and comes back.
+	if err := os.Rename(f.dir, f.dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return strings.Contains(log.String(), "stat "+f.dir+": no such file or directory") })
+	if err := os.Rename(f.dir+".away", f.dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return strings.Contains(log.String(), "definitions changed back") })
+	if n := strings.Count(log.String(), "refused"); n != 2 {
+		t.Errorf("refused %d times:\n%s", n, log)
+	}
+}
+
 // eventually waits for something that another goroutine does.
 func eventually(t *testing.T, what func() bool) {
 	t.Helper()

@@ -65,9 +65,11 @@ func addFiles(h hash.Hash, fsys fs.FS, root string) error {
 
 // Watch looks at the files every Interval until ctx ends, and takes changes over.
 // A change is taken when two looks in a row see the same, so that a file that is
-// being written is not read in its middle. A change with a fault is logged with
-// its place, once, and everything stays as it was. SIGHUP takes over at once what
-// there is, and asks the AdapterServices anew.
+// being written is not read in its middle. A change that is refused is logged with
+// its place, and everything stays as it was; it is tried again at every look, since
+// what was missing may come (a secret's file, a database), and logged again when the
+// reason is another. SIGHUP takes over at once what there is, and asks the
+// AdapterServices anew.
 func (p *Providers) Watch(ctx context.Context) {
 	if len(p.Paths) == 0 {
 		return
@@ -77,43 +79,69 @@ func (p *Providers) Watch(ctx context.Context) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	defer signal.Stop(asked)
-	p.mu.Lock()
-	settled, last := p.loaded.digest, p.loaded.digest
-	p.mu.Unlock()
+	last, refused := view{digest: p.taken()}, ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-asked:
-			p.takeOver(ctx)
+			refused = p.takeOver(ctx, "")
 			continue
 		case <-tick.C:
 		}
-		now, err := digestOf(p.Paths)
-		if err != nil {
-			continue // a file that is just being replaced; if it stays away, the next change says so
-		}
-		if now != last || now == settled {
+		now := look(p.Paths)
+		switch {
+		case now != last: // perhaps in the middle of a change
 			last = now
-			continue
+		case now != view{digest: p.taken()}:
+			refused = p.takeOver(ctx, refused)
+		case refused != "":
+			refused = ""
+			p.Log.Info("definitions changed back: they are what is in use")
 		}
-		settled = now
-		p.takeOver(ctx)
 	}
 }
 
-// takeOver reloads, and says what came of it.
-func (p *Providers) takeOver(ctx context.Context) {
+// view is what a look at the files sees.
+type view struct {
+	digest digest
+	fault  string // why they cannot be read
+}
+
+func look(paths []string) view {
+	d, err := digestOf(paths)
+	if err != nil {
+		return view{fault: err.Error()}
+	}
+	return view{digest: d}
+}
+
+// taken is the digest of what is in use.
+func (p *Providers) taken() digest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loaded.digest
+}
+
+// takeOver reloads, and says what came of it. It returns the reason of a refusal; the
+// one that is known already is not said again.
+func (p *Providers) takeOver(ctx context.Context, known string) (refused string) {
+	before := p.definitions()
 	err := p.Reload(ctx)
-	var faults *definition.FaultsError
 	switch {
 	case err == nil:
-		p.Log.Info("definitions changed: taken over", "action_types", len(p.registry.All()))
-	case errors.As(err, &faults):
-		for _, f := range faults.Faults {
-			p.Log.Error("definitions changed: refused, nothing was taken over", "place", f.Place.String(), "field", f.Field, "problem", f.Problem)
-		}
-	case ctx.Err() == nil:
-		p.Log.Error("definitions changed: refused, nothing was taken over", "error", err)
+		p.logChanges(before, p.definitions())
+		return ""
+	case ctx.Err() != nil || err.Error() == known:
+		return known
 	}
+	var faults *definition.FaultsError
+	if !errors.As(err, &faults) {
+		p.Log.Error("definitions changed: refused, nothing was taken over", "error", err)
+		return err.Error()
+	}
+	for _, f := range faults.Faults {
+		p.Log.Error("definitions changed: refused, nothing was taken over", "place", f.Place.String(), "field", f.Field, "problem", f.Problem)
+	}
+	return err.Error()
 }

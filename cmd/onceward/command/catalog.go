@@ -128,7 +128,19 @@ func keysInShort(p *definition.Provider, a *definition.Action) string {
 	case keys.Window == 0:
 		return keys.Place
 	}
-	return keys.Place + " " + keys.Window.String()
+	return keys.Place + " " + inShort(keys.Window)
+}
+
+// inShort leaves the zero minutes and seconds out of a length of time: "6h".
+func inShort(d definition.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 
 // lookupsInShort says whether an effect can be found, and its absence proved.
@@ -257,7 +269,8 @@ func (c *catalogCopyCmd) next(s streams) error {
 	for _, field := range slices.Sorted(maps.Keys(secrets)) {
 		fmt.Fprintf(s.out, "  provide %s (%s)\n", secretName(secrets[field]), field)
 	}
-	fmt.Fprintf(s.out, "  onceward check %[1]s\n  onceward verify %[1]s\n  onceward serve --config=%[1]s …\n", c.Dir)
+	// The folder of the provider alone: the one around it may hold other files.
+	fmt.Fprintf(s.out, "  onceward check %[1]s\n  onceward verify %[1]s\n  onceward dev --config=%[1]s --simulate\n  onceward serve --config=%[1]s …\n", filepath.Join(c.Dir, c.Name))
 	return nil
 }
 

@@ -41,20 +41,43 @@ func (c *checkCmd) Run(s streams) error {
 			return faulty(s, &definition.FaultsError{Faults: faults})
 		}
 	}
-	fmt.Fprintf(s.out, "%d files, %d providers, %d action types: nothing is wrong\n", len(set.Files), len(set.Providers), len(set.Actions))
+	fmt.Fprintf(s.out, "%s, %s, %s: nothing is wrong\n",
+		counted(len(set.Files), "file"), counted(len(set.Providers), "provider"), counted(len(set.Actions), "action type"))
 	return nil
 }
 
-// faulty prints faults, one a line, and returns an error that counts them.
+// notOpened is why providers could not be opened. It keeps its whole text: the error
+// of an AdapterService carries a gRPC status, which is not the answer to a command.
+func notOpened(s streams, err error) error {
+	return errors.New(faulty(s, err).Error())
+}
+
+// faulty prints faults, one a line, and returns an error that counts them. Any
+// other error is returned as it is.
 func faulty(s streams, err error) error {
 	var faults *definition.FaultsError
 	if !errors.As(err, &faults) {
 		return err
 	}
+	shown := map[definition.Fault]bool{}
 	for _, f := range faults.Faults {
-		fmt.Fprintln(s.err, f)
+		if !shown[f] { // a receipt's expression is compiled for answers and for look-ups
+			shown[f] = true
+			fmt.Fprintln(s.err, f)
+		}
 	}
-	return fmt.Errorf("%d things are wrong", len(faults.Faults))
+	if len(shown) == 1 {
+		return errors.New("1 thing is wrong")
+	}
+	return fmt.Errorf("%d things are wrong", len(shown))
+}
+
+// counted is "1 file", "2 files".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // loadDefinitions reads files, folders and entries of the catalogue; what is
@@ -64,16 +87,22 @@ func loadDefinitions(paths []string) (*definition.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	fromCatalog := func(path string) bool {
+	missing := func(path string) bool {
 		_, err := os.Stat(path)
-		return errors.Is(err, fs.ErrNotExist) && slices.Contains(names, path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	fromCatalog := func(path string) bool { return missing(path) && slices.Contains(names, path) }
+	for _, path := range paths {
+		if missing(path) && !fromCatalog(path) {
+			return nil, fmt.Errorf("%s is no file, no folder and no name of the catalogue (see onceward catalog)", path)
+		}
 	}
 	if !slices.ContainsFunc(paths, fromCatalog) {
 		return definition.Load(paths...)
 	}
 	for _, path := range paths {
 		if !fromCatalog(path) {
-			return nil, fmt.Errorf("%w: files and entries of the catalogue cannot be mixed: copy the entries (onceward catalog copy %s .)", errUsage, paths[0])
+			return nil, fmt.Errorf("%w: files and entries of the catalogue cannot be mixed: copy the entries (onceward catalog copy %s .)", errUsage, paths[slices.IndexFunc(paths, fromCatalog)])
 		}
 	}
 	return catalog.Load(paths...)

@@ -108,7 +108,7 @@ func Main(args []string, o Options) int {
 	context.AfterFunc(ctx, stop) // who interrupts twice does not want to wait
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(s, o); err != nil {
-		if ctx.Err() != nil && status.Code(err) == codes.Canceled {
+		if ctx.Err() != nil && status.Code(err) == codes.Canceled { // a client command
 			err = errLeft
 		}
 		fmt.Fprintln(s.err, "onceward:", oneLine(err))

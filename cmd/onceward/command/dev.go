@@ -33,6 +33,9 @@ func (*devCmd) Help() string {
 	return "Example:\n  onceward dev\n\nEverything listens on loopback, and ends with the process. The data stays in the data folder."
 }
 
+// devReloadInterval is short: files are edited while dev runs.
+const devReloadInterval = 500 * time.Millisecond
+
 // demoTenants are the tenants of dev, with the actors of their keys.
 const (
 	demoTenant  = "acme"
@@ -58,6 +61,33 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	// What is wrong with the files is said before a database is made.
+	provider, err := fakeprovider.Start(fakeprovider.New(fakeprovider.Options{}), c.ProviderListen)
+	if err != nil {
+		return fmt.Errorf("fake provider: %w", err)
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	adapters, err := demo.New(demo.Options{
+		ProviderURL: provider.URL(), Token: fakeprovider.DefaultToken,
+		MailSettleTime: 5 * time.Second, ArrivalTime: 2 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	played, err := c.simulate()
+	if err != nil {
+		return faulty(s, err)
+	}
+	defer func() { err = errors.Join(err, played.close()) }()
+	actionTypes, err := providers.Open(ctx, providers.Options{
+		Paths: c.Config, Adapters: append(adapters, o.Adapters...), Declared: played.options(),
+		// Who edits a file waits for the word that it was taken over.
+		Log: newLog(s.err, slog.LevelInfo), Interval: devReloadInterval,
+	})
+	if err != nil {
+		return notOpened(s, err)
+	}
+	defer actionTypes.Close()
 	ownerURL := c.DatabaseURL
 	pgDown := make(<-chan struct{}) // never, for a Postgres of others
 	if ownerURL != "" {
@@ -82,30 +112,6 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	provider, err := fakeprovider.Start(fakeprovider.New(fakeprovider.Options{}), c.ProviderListen)
-	if err != nil {
-		return fmt.Errorf("fake provider: %w", err)
-	}
-	defer func() { err = errors.Join(err, provider.Close()) }()
-	adapters, err := demo.New(demo.Options{
-		ProviderURL: provider.URL(), Token: fakeprovider.DefaultToken,
-		MailSettleTime: 5 * time.Second, ArrivalTime: 2 * time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	played, err := c.simulate()
-	if err != nil {
-		return faulty(s, err)
-	}
-	defer func() { err = errors.Join(err, played.close()) }()
-	actionTypes, err := providers.Open(ctx, providers.Options{
-		Paths: c.Config, Adapters: append(adapters, o.Adapters...), Declared: played.options(), Log: log,
-	})
-	if err != nil {
-		return faulty(s, err)
-	}
-	defer actionTypes.Close()
 	keys, err := loadOrCreateSecrets(filepath.Join(dir, "secrets"))
 	if err != nil {
 		return err

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/actions/declared"
 	"github.com/onceward/onceward/actions/definition"
@@ -14,7 +16,13 @@ import (
 )
 
 // stage is the providers that dev plays itself, by name; empty without --simulate.
-type stage map[string]*fakeprovider.Server
+type stage map[string]actor
+
+// actor is one provider that is played, and requests to try on it.
+type actor struct {
+	*fakeprovider.Server
+	requests []string
+}
 
 // simulate starts a simulator for each HTTP provider of the configuration.
 func (c *devCmd) simulate() (_ stage, err error) {
@@ -49,8 +57,14 @@ func (c *devCmd) simulate() (_ stage, err error) {
 		if err != nil {
 			return out, err
 		}
-		if out[name], err = fakeprovider.Start(fake, ""); err != nil {
+		server, err := fakeprovider.Start(fake, "")
+		if err != nil {
 			return out, fmt.Errorf("simulate %s: %w", name, err)
+		}
+		requests, err := exampleRequests(performed)
+		out[name] = actor{server, requests}
+		if err != nil {
+			return out, err
 		}
 	}
 	return out, nil
@@ -77,7 +91,29 @@ func (s stage) options() declared.Options {
 func (s stage) print(out streams) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		fmt.Fprintf(out.out, "Simulated: %s at %s (%[2]s/_fake/ says what it can do)\n", name, s[name].URL())
+		for _, request := range s[name].requests {
+			fmt.Fprintf(out.out, "  %s\n", request)
+		}
 	}
+}
+
+// exampleRequests are commands that request each action with its first example.
+func exampleRequests(acts []*definition.Action) ([]string, error) {
+	var out []string
+	for _, a := range acts {
+		if len(a.Examples) == 0 {
+			continue
+		}
+		var arguments strings.Builder
+		enc := json.NewEncoder(&arguments)
+		enc.SetEscapeHTML(false) // a person reads it
+		if err := enc.Encode(a.Examples[0].Arguments); err != nil {
+			return nil, err
+		}
+		out = append(out, fmt.Sprintf("onceward request %s %s --run=run_1 --step=%s", a.Type, shellQuote(strings.TrimSpace(arguments.String())), a.Type))
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 func (s stage) close() error {

@@ -37,6 +37,23 @@ func TestReview(t *testing.T) {
 	runScript(t, "review", nil)
 }
 
+// TestDeclared adds a provider from files, and tries it on a simulated one.
+func TestDeclared(t *testing.T) {
+	t.Parallel()
+	runScript(t, "declared", nil)
+}
+
+// TestServeConfig serves declared actions: reload, and doubt that a webhook ends.
+func TestServeConfig(t *testing.T) {
+	t.Parallel()
+	owner, login := database(t)
+	runScript(t, "serve-config", func(e *testscript.Env) error {
+		e.Setenv("OWNER_URL", owner)
+		e.Setenv("SERVE_URL", login)
+		return nil
+	})
+}
+
 // TestDevOnAGivenPostgres is what docker compose does.
 func TestDevOnAGivenPostgres(t *testing.T) {
 	t.Parallel()

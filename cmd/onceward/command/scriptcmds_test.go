@@ -26,6 +26,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"await":      await,
 		"capture":    capture,
+		"effects":    effects,
 		"errline":    errline,
 		"eventually": eventually,
 		"fails":      fails,
@@ -67,6 +68,24 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("no match for %s in the output", args[1])
 	}
 	ts.Setenv(args[0], match[1])
+}
+
+// effects URL N wants a simulated provider to hold N effects.
+func effects(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: effects URL N")
+	}
+	client := &http.Client{Timeout: patience}
+	resp, err := client.Get(args[0] + "/_fake/effects")
+	ts.Check(err)
+	defer resp.Body.Close()
+	var held struct {
+		Count int `json:"count"`
+	}
+	ts.Check(json.NewDecoder(resp.Body).Decode(&held))
+	if strconv.Itoa(held.Count) != args[1] {
+		ts.Fatalf("the provider holds %d effects, want %s", held.Count, args[1])
+	}
 }
 
 // errline CODE REGEXP PROGRAM ARG... wants the program to end with the exit
@@ -158,8 +177,8 @@ func isJSON(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// post URL BODY posts and wants a 2xx.
-func post(ts *testscript.TestScript, _ bool, args []string) {
+// post URL BODY posts and wants a 2xx; negated, another answer.
+func post(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: post URL BODY")
 	}
@@ -169,7 +188,7 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	ts.Check(err)
-	if resp.StatusCode/100 != 2 {
+	if (resp.StatusCode/100 != 2) != neg {
 		ts.Fatalf("%s: %s", resp.Status, body)
 	}
 }

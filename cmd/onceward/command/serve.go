@@ -90,7 +90,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: own, Log: log, Interval: c.ReloadInterval})
 	if err != nil {
-		return faulty(s, err)
+		return notOpened(s, err)
 	}
 	defer actionTypes.Close()
 	config := app.Config{

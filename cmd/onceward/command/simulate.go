@@ -21,7 +21,7 @@ type simulateCmd struct {
 	Names      []string      `arg:"" help:"Files and folders with one provider and its actions, or a name of the catalogue."`
 	Listen     string        `default:"127.0.0.1:7071" help:"Address to listen on (loopback; port 0 takes a free one)."`
 	LookupLag  time.Duration `default:"0s" help:"How long new objects stay invisible to look-ups that lag. Default: half of their settle time."`
-	WebhookURL string        `name:"webhook-url" help:"Where POST /_fake/webhooks sends signed events to."`
+	WebhookURL string        `name:"webhook-url" placeholder:"URL" help:"Where POST /_fake/webhooks sends signed events to: http://127.0.0.1:PORT/v1/webhooks/TENANT/PROVIDER of onceward serve --webhooks-listen."`
 
 	// load reads one provider and its action types; nil is loadSimulated.
 	load func(names []string) (*definition.Provider, []*definition.Action, error) `kong:"-"`
@@ -127,7 +127,8 @@ func printSimulation(w io.Writer, address string, p *definition.Provider, acts [
 	fmt.Fprintf(w, "  curl -s %s/_fake/faults -d '{\"faults\":[\"drop_answer_after_applying\"]}'\n", address)
 	fmt.Fprintf(w, "  curl -s %s/_fake/effects\n\n", address)
 	if p.Webhooks != nil {
-		fmt.Fprintf(w, "A signed webhook (with --webhook-url):\n  curl -s %s/_fake/webhooks -d '{\"operation_id\":\"%s\",\"event\":{\"id\":\"${uuid}\",\"reference\":\"${id}\"}}'\n\n", address, sampleCall(1).OperationID)
+		fmt.Fprintf(w, "A signed webhook about the first of these writes, to --webhook-url; make the event what the contract's rules look for:\n")
+		fmt.Fprintf(w, "  curl -s %s/_fake/webhooks -d '{\"operation_id\":\"%s\",\"event\":{\"id\":\"${uuid}\",\"data\":\"${object}\"}}'\n\n", address, sampleCall(1).OperationID)
 	}
 	_, err := fmt.Fprintf(w, "All that it can do: curl -s %s/_fake/\nStop with Ctrl-C.\n", address)
 	return err

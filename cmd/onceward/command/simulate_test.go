@@ -101,7 +101,7 @@ func TestSimulateFiles(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	for want, c := range map[string]simulateCmd{
-		"nobody: no such file":      {Names: []string{"nobody"}, Listen: "127.0.0.1:0"},
+		"nobody is no file, no folder and no name of the catalogue": {Names: []string{"nobody"}, Listen: "127.0.0.1:0"},
 		"loopback only":             {Names: []string{"stripe"}, Listen: "0.0.0.0:7071"},
 		"want an address":           {Names: []string{"stripe"}, Listen: "7071"},
 		"cannot be negative":        {Names: []string{"stripe"}, Listen: "127.0.0.1:0", LookupLag: -1},

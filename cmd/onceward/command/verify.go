@@ -19,7 +19,7 @@ import (
 )
 
 type verifyCmd struct {
-	Files       []string      `arg:"" optional:"" help:"Provider and action files, or folders of them."`
+	Files       []string      `arg:"" optional:"" help:"Files and folders with providers and actions, or names of the catalogue."`
 	Path        []string      `help:"Walk only the paths that match this pattern, as in --path='lookup-*'; can be repeated."`
 	List        bool          `help:"List the paths and walk none."`
 	DatabaseURL string        `name:"database-url" help:"Use this Postgres instead of a private one, in a database that is dropped in the end; the role may create databases and roles."`
@@ -32,8 +32,8 @@ type verifyCmd struct {
 
 func (*verifyCmd) Help() string {
 	return `Example:
-  onceward verify providers actions
-  onceward verify --path='lookup-*' providers/stripe.yaml actions/stripe.refund.create.yaml
+  onceward verify stripe
+  onceward verify --path='lookup-*' ./onceward
   onceward verify --list
 
 It walks each action type through every way in which a provider and a network misbehave, with a
@@ -59,11 +59,13 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	load := c.load
 	if load == nil {
-		load = loadSubjects
+		load = func(_ context.Context, paths []string) ([]proof.Subject, func() error, error) {
+			return loadSubjects(s, paths)
+		}
 	}
 	subjects, closeAll, err := load(ctx, c.Files)
 	if err != nil {
-		return err
+		return faulty(s, err)
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
 	if len(subjects) == 0 {
@@ -77,7 +79,7 @@ func (c *verifyCmd) Run(ctx context.Context, s streams) (err error) {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return errors.Join(errInterrupted, err)
+		return errInterrupted // what a proof in its middle says is of no use
 	case err != nil:
 		return err
 	}

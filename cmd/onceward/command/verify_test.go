@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -215,5 +216,45 @@ func TestVerifyWrongUsage(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, errUsage) == errors.Is(err, loaded) {
 			t.Errorf("verify %s: %v, want %s", tt.args, err, tt.want)
 		}
+	}
+}
+
+// TestVerifyLeavesOut: what cannot be simulated is named, and the rest is proved.
+func TestVerifyLeavesOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"books.yaml":  "kind: provider\nname: books\nversion: \"1\"\nadapter: sql\nsql: {ledger: true}\n",
+		"points.yaml": "kind: provider\nname: points\nversion: \"1\"\nadapter: grpc\ngrpc: {address: \"127.0.0.1:1\", plain_text: true}\n",
+		"entry.yaml": "kind: action\ntype: books.entry.create\nversion: \"1\"\nprovider: books\ndescription: Write an entry.\narguments: {type: object, additionalProperties: false}\n" +
+			"statement: {sql: \"SELECT 'one' AS reference, json_build_object() AS receipt\"}\nexamples:\n  - arguments: {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	subjects, _, err := loadSubjects(streams{err: &said}, []string{"../../../examples/provider", dir})
+	if err != nil || len(subjects) != 1 {
+		t.Fatalf("%d subjects, %v: %s", len(subjects), err, said.String())
+	}
+	for _, want := range []string{"points.yaml: not proved here: ", "entry.yaml: not proved here: books.entry.create "} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in %s", want, said.String())
+		}
+	}
+}
+
+// TestVerifyInterrupted: who interrupts has requested nothing that goes on.
+func TestVerifyInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := verifyCmd{Files: []string{"refund.yaml"}, DatabaseURL: pgtest.AdminURL(t), Patience: time.Second}
+	c.load = func(context.Context, []string) ([]proof.Subject, func() error, error) {
+		cancel()
+		return []proof.Subject{verifiable(func(a actions.Adapter) actions.Adapter { return a })}, func() error { return nil }, nil
+	}
+	if err := c.Run(ctx, streams{out: &bytes.Buffer{}, err: &bytes.Buffer{}}); !errors.Is(err, errInterrupted) || oneLine(err) != errInterrupted.Error() {
+		t.Errorf("got %v", err)
 	}
 }
