@@ -107,6 +107,10 @@ type KeyRules struct {
 	// StoresFailures: an answered failure is replayed too, so that a try
 	// after proof of not-applied needs a new key epoch.
 	StoresFailures bool
+	// InFlight is how long a request may be worked on without the provider's
+	// promise to take a second one under its key for a duplicate: a replay waits
+	// so long after the doubt. Zero: it promises that at once.
+	InFlight time.Duration
 }
 
 // Horizon is how long after the first send the provider still recognises our
@@ -213,8 +217,8 @@ func (s Spec) check() error {
 	for what, d := range map[string]time.Duration{
 		"timeout": s.Timeout, "window": s.Window, "approval_ttl": s.ApprovalTTL,
 		"settle_time": s.Contract.Lookup.SettleTime, "late_landing": s.Contract.LateLanding,
-		"event_wait": s.Contract.EventWait,
-		"read_gap":   s.Contract.Lookup.ReadGap, "key window": s.Contract.Keys.Window, "key margin": s.Contract.Keys.Margin,
+		"event_wait": s.Contract.EventWait, "key in_flight": s.Contract.Keys.InFlight,
+		"read_gap": s.Contract.Lookup.ReadGap, "key window": s.Contract.Keys.Window, "key margin": s.Contract.Keys.Margin,
 	} {
 		if d < 0 {
 			bad("%s is negative", what)

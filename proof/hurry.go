@@ -65,6 +65,9 @@ func hurried(s actions.Spec) actions.Spec {
 		look.SettleTime = provedSettle
 	}
 	look.ReadGap = provedGap
+	if s.Contract.Keys.InFlight > 0 {
+		s.Contract.Keys.InFlight = provedSettle
+	}
 	s.MaxResolves = look.NegativeReads + spareLooks
 	s.Contract.LateLanding = 0 // an hour of watching proves nothing more about the adapter
 	if s.Contract.EventWait > 0 {

@@ -27,7 +27,8 @@ type step struct {
 }
 
 // nextStep climbs the plan of an unknown operation: a look-up where the
-// provider gave a reference, else a replay inside the key horizon, else a
+// provider gave a reference, else a replay inside the key horizon (once the first
+// request cannot be under way any more, where its key does not say so), else a
 // look-up by operation id, else the provider's own event for as long as the
 // contract says, else a person. now is the ledger's time, lease how long a replay
 // may take to arrive.
@@ -45,7 +46,15 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 	case canLookUp && op.ProviderReference != "":
 		return step{kind: lookUp}
 	case mayReplay(op, spec, now.Add(lease)):
-		return step{kind: replay}
+		busy := op.DoubtedAt.Add(spec.Contract.Keys.InFlight).Sub(now)
+		switch {
+		case spec.Contract.Keys.InFlight == 0 || busy <= 0:
+			return step{kind: replay}
+		case canLookUp:
+			return step{kind: lookUp}
+		default:
+			return step{kind: wait, delay: busy}
+		}
 	case canLookUp:
 		return step{kind: lookUp}
 	case spec.Contract.Keys.Honoured:

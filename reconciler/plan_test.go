@@ -28,6 +28,13 @@ func keyed() actions.Spec {
 	return s.WithDefaults()
 }
 
+// slow is a provider that may not know a key while its first request is worked on.
+func slow() actions.Spec {
+	s := keyed()
+	s.Contract.Keys.InFlight = time.Minute
+	return s
+}
+
 func TestNextStep(t *testing.T) {
 	bare := actions.Spec{}.WithDefaults()
 	tests := []struct {
@@ -40,6 +47,9 @@ func TestNextStep(t *testing.T) {
 	}{
 		{"key inside its horizon", unknown(nil), keyed(), false, replay, ""},
 		{"key inside its horizon, with look-up", unknown(nil), keyed(), true, replay, ""},
+		{"key that protects late, first request under way", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-59 * time.Second) }), slow(), false, wait, ""},
+		{"key that protects late, look-up meanwhile", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-59 * time.Second) }), slow(), true, lookUp, ""},
+		{"key that protects late, first request over", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-time.Minute) }), slow(), true, replay, ""},
 		{"stored reference first", unknown(func(o *ledger.Operation) { o.ProviderReference = "re_1" }), keyed(), true, lookUp, ""},
 		{"key past its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), true, lookUp, ""},
 		{"key near its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now.Add(time.Minute) }), keyed(), true, lookUp, ""},

@@ -57,7 +57,7 @@ func TestRateLimitIsShared(t *testing.T) {
 // The contract says what the files say, and the careful thing where they say
 // nothing.
 //
-// PROVIDERS requirements 8, 29
+// PROVIDERS requirements 8, 22, 29
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	bare := build(t, "", providerHead, actionHead+refund)
@@ -99,7 +99,7 @@ lookups:
 	spec = full.Spec()
 	want := actions.Contract{
 		Provider: "acme", Version: "7", LateLanding: 5 * time.Minute, EventWait: time.Hour,
-		Keys:   actions.KeyRules{Honoured: true, MaxLength: 64, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: true},
+		Keys:   actions.KeyRules{Honoured: true, MaxLength: 64, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: true, InFlight: time.Minute},
 		Lookup: actions.LookupRules{Authoritative: true, SettleTime: 5 * time.Minute, NegativeReads: 4, ReadGap: 9 * time.Second},
 	}
 	if spec.Contract != want {
@@ -121,10 +121,10 @@ func TestKeyRules(t *testing.T) {
 	for keys, want := range map[string]actions.KeyRules{
 		"{place: header, name: K}": {}, // unpublished window
 		"{place: none}":            {},
-		"{place: header, name: K, window: 1h, stores: successes}":           {Honoured: true, Window: time.Hour, Margin: 3 * time.Minute},
-		"{place: header, name: K, window: 1h, stores: latest, margin: 10m}": {Honoured: true, Window: time.Hour, Margin: 10 * time.Minute},
-		"{place: header, name: K, window: 1h, stores: unknown}":             {Honoured: true, Window: time.Hour, Margin: 3 * time.Minute, StoresFailures: true},
-		"{place: header, name: K, window: 30d, stores: everything}":         {Honoured: true, Window: 720 * time.Hour, Margin: time.Hour, StoresFailures: true},
+		"{place: header, name: K, window: 1h, stores: successes}":                             {Honoured: true, Window: time.Hour, Margin: 3 * time.Minute, InFlight: time.Minute},
+		"{place: header, name: K, window: 1h, stores: latest, margin: 10m, in_flight: waits}": {Honoured: true, Window: time.Hour, Margin: 10 * time.Minute},
+		"{place: header, name: K, window: 1h, stores: unknown, in_flight_time: 5m}":           {Honoured: true, Window: time.Hour, Margin: 3 * time.Minute, StoresFailures: true, InFlight: 5 * time.Minute},
+		"{place: header, name: K, window: 30d, stores: everything, in_flight: conflict}":      {Honoured: true, Window: 720 * time.Hour, Margin: time.Hour, StoresFailures: true},
 	} {
 		if got := build(t, "", providerHead, actionHead+refund+"keys: "+keys).Spec().Contract.Keys; got != want {
 			t.Errorf("%s: got %+v, want %+v", keys, got, want)

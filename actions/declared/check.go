@@ -36,6 +36,9 @@ func Check(set *definition.Set) ([]definition.Fault, error) {
 	for _, name := range slices.Sorted(maps.Keys(set.Providers)) {
 		p := set.Providers[name]
 		if p.HTTP == nil {
+			c := &compiler{envs: envs}
+			c.sharedSecrets(p)
+			report(p.Place.File, c.problems)
 			continue
 		}
 		c := &compiler{envs: envs}
@@ -67,6 +70,22 @@ func Check(set *definition.Set) ([]definition.Fault, error) {
 		report(a.Place.File, c.problems)
 	}
 	return faults, nil
+}
+
+// sharedSecrets refuses secrets of tenants where all tenants share a connection.
+func (c *compiler) sharedSecrets(p *definition.Provider) {
+	refs := map[string]*definition.Secret{}
+	if p.SQL != nil {
+		refs["sql.url"] = p.SQL.URL
+	}
+	if p.SMTP != nil {
+		refs["smtp.user"], refs["smtp.password"] = p.SMTP.User, p.SMTP.Password
+	}
+	for _, field := range slices.Sorted(maps.Keys(refs)) {
+		if ref := refs[field]; ref != nil && (strings.Contains(ref.File, "${tenant}") || strings.Contains(ref.Env, "${TENANT}")) {
+			c.bad(field, "cannot be the tenant's own: all tenants share this connection; declare a provider for each")
+		}
+	}
 }
 
 // elsewherePerformed checks an action that does not speak HTTP.
@@ -153,8 +172,10 @@ func (c *compiler) simulatedRules(k *contract, field string, declared []definiti
 			continue
 		}
 		ans := newAnswer(x, exampleVars(k), k.errors)
-		switch fitting := slices.IndexFunc(rules, func(r rule) bool { return r.fits(ans) }); {
+		switch fitting := slices.IndexFunc(rules, func(r rule) bool { return k.decides(r, ans) }); {
 		case fitting == i:
+		case fitting < 0 && rules[i].fits(ans):
+			c.bad(at, "this answer fits, and does not prove that the provider gave it, which is: %s needs; want a JSON object, or origin.if", rules[i].kind)
 		case fitting < 0:
 			c.bad(at, "this answer does not fit the rule that it is of")
 		default:

@@ -106,6 +106,7 @@ func senderOptions(k *contract, to target, o Options) (httpaction.Options, error
 		Resolver:         o.Resolver,
 		Dial:             o.Dial,
 		Now:              o.Now,
+		Tracer:           o.Tracer,
 	}, nil
 }
 

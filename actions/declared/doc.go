@@ -24,6 +24,6 @@
 //     sent and the operation is deferred.
 //
 // The package must never know the ledger, dispatch or a command line. It imports
-// actions, definition, expr, httpaction, webhook, oauth2, x/time/rate and
-// x/sync.
+// actions, definition, expr, httpaction, webhook, oauth2, x/time/rate, x/sync
+// and the API of OpenTelemetry.
 package declared

@@ -22,7 +22,10 @@ const (
 )
 
 // pair is one parameter.
-type pair struct{ name, value string }
+type pair struct {
+	name, value string
+	list        bool // one of the items of a list, which may share a name
+}
 
 // pairsOf flattens an object into parameters, sorted by name: a member of a
 // member is a[b]. Items of one list keep their order.
@@ -35,6 +38,12 @@ func pairsOf(object map[string]any, lists listStyle) ([]pair, error) {
 		}
 	}
 	slices.SortStableFunc(pairs, func(a, b pair) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(pairs); i++ {
+		// Which of the two a provider takes is not ours to guess.
+		if pairs[i].name == pairs[i-1].name && !(pairs[i].list && pairs[i-1].list) {
+			return nil, fmt.Errorf("the parameter %s is there twice", pairs[i].name)
+		}
+	}
 	return pairs, nil
 }
 
@@ -43,6 +52,10 @@ func appendPairs(pairs []pair, name string, value any, lists listStyle) ([]pair,
 	switch v := value.(type) {
 	case map[string]any:
 		for _, inner := range slices.Sorted(maps.Keys(v)) {
+			// With brackets in it a member would pass for another one's member.
+			if strings.ContainsAny(inner, "[]") {
+				return nil, fmt.Errorf("%s: a member's name has a bracket, which has no form in a parameter", name)
+			}
 			if pairs, err = appendPairs(pairs, name+"["+inner+"]", v[inner], lists); err != nil {
 				return nil, err
 			}
@@ -60,8 +73,12 @@ func appendPairs(pairs []pair, name string, value any, lists listStyle) ([]pair,
 			if !isScalar(item) && lists != listIndices {
 				return nil, fmt.Errorf("%s: a list of lists or objects needs lists: indices", name)
 			}
+			before := len(pairs)
 			if pairs, err = appendPairs(pairs, at, item, lists); err != nil {
 				return nil, err
+			}
+			for i := range pairs[before:] {
+				pairs[before+i].list = true
 			}
 		}
 	default:
@@ -69,7 +86,7 @@ func appendPairs(pairs []pair, name string, value any, lists listStyle) ([]pair,
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		pairs = append(pairs, pair{name, text})
+		pairs = append(pairs, pair{name: name, value: text})
 	}
 	return pairs, nil
 }

@@ -61,10 +61,10 @@ receipt:
 `
 )
 
-// load reads a provider and an action as files are read.
 // noPrivate leaves the private networks to the definition.
 func noPrivate(o *declared.Options) { o.PrivateNetworks = nil }
 
+// load reads a provider and an action as files are read.
 func load(t *testing.T, provider, action string) (*definition.Provider, *definition.Action) {
 	t.Helper()
 	set, err := definition.LoadFS(fstest.MapFS{

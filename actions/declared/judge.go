@@ -27,6 +27,9 @@ func (s *search) oneMatch(m match) (f actions.Finding, decides bool) {
 	if pending, f := s.isPending(m); pending {
 		return f, true
 	}
+	if m.untold != nil {
+		return inconclusive("%s: whether it ended without an effect cannot be told: %v", m.name(), m.untold), false
+	}
 	if m.failed {
 		return s.ended(m), true
 	}
@@ -61,8 +64,12 @@ func (s *search) ended(m match) actions.Finding {
 	if message == "" {
 		message = "The provider took it up and ended it without an effect."
 	}
+	var references []string
+	if m.reference != "" {
+		references = []string{m.reference}
+	}
 	return actions.Finding{
-		Kind: actions.Ended, References: referencesOf([]match{m}), Detail: m.name() + " ended without an effect",
+		Kind: actions.Ended, References: references, Detail: m.name() + " ended without an effect",
 		Failure: actions.Failure{
 			Code: orText(httpaction.SafeCode(code), "ended"), Message: httpaction.SafeText(message),
 			Evidence: httpaction.SafeText("look-up " + s.name + ": " + m.name() + " ended without an effect"),

@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -99,6 +100,10 @@ func (c *compiler) keyForm(field string, k *definition.Keys) {
 // maxMargin bounds the default margin of a key's window.
 const maxMargin = time.Hour
 
+// defaultInFlight is how long a write may be worked on where nobody says: longer
+// than the gateways of most providers keep a request.
+const defaultInFlight = time.Minute
+
 // keyRules are what the contract promises about keys. A key that is executed
 // again while the first is worked on protects nothing when it matters, so that
 // it is not honoured; nor is one whose window is not published.
@@ -109,6 +114,9 @@ func keyRules(k *definition.Keys) actions.KeyRules {
 	rules := actions.KeyRules{
 		Honoured: true, MaxLength: k.MaxLength, Window: k.Window.Std(), Margin: k.Margin.Std(),
 		StoresFailures: k.Stores != "successes" && k.Stores != "latest",
+	}
+	if k.InFlight != "conflict" && k.InFlight != "waits" {
+		rules.InFlight = cmp.Or(k.InFlightTime.Std(), defaultInFlight)
 	}
 	if rules.Margin == 0 {
 		rules.Margin = min(rules.Window/20, maxMargin)

@@ -72,6 +72,9 @@ func (c *compiler) lookup(field string, k *contract, a *definition.Action, l *de
 	if l.Items != "" && l.Match == "" {
 		c.bad(field, "items want a match: which of them is the effect of this operation")
 	}
+	if l.Item != "" && l.Match == "" && l.Ours == "" && l.Needs == "" {
+		c.bad(field, "wants a match, ours, or needs: reference: else whatever is there would be the effect of this operation")
+	}
 	switch l.Request.Method {
 	case http.MethodGet:
 		if out.request.body != nil {

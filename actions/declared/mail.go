@@ -19,8 +19,8 @@ import (
 )
 
 // Mail makes the adapter of an action that sends a mail. Options.Secret resolves
-// the credentials for the operation's tenant, and Options.Dial is how the server
-// is reached; nil refuses addresses that are neither public nor named. It fails
+// the credentials, which all tenants share, and Options.Dial is how the server is
+// reached; nil refuses addresses that are neither public nor named. It fails
 // with an *InvalidError.
 func Mail(p *definition.Provider, a *definition.Action, o Options) (actions.Adapter, error) {
 	o = o.withDefaults()

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/onceward/onceward/actions/definition"
 )
 
@@ -31,6 +33,9 @@ type Options struct {
 	// Resolver and Dial are those of httpaction.Options.
 	Resolver *net.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Tracer is that of httpaction.Options; token calls have spans too.
+	Tracer trace.Tracer
 }
 
 func (o Options) withDefaults() Options {

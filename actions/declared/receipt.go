@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,9 +22,15 @@ type receipt struct {
 	reference *expr.Expression
 	// top is the name where the reference is a member of the body: it can be read
 	// from a body that is cut behind it.
-	top    string
+	top string
+	// ofCall: the reference is made of the call alone. It would be there whatever
+	// the answer was.
+	ofCall bool
 	fields map[string]*expr.Expression
 }
+
+// ofAnswer are the variables of which an answer is.
+var ofAnswer = regexp.MustCompile(`\b(body|header|text|item|event)\b`)
 
 var topMember = regexp.MustCompile(`^body\.([A-Za-z_][A-Za-z0-9_]*)$`)
 
@@ -36,6 +43,7 @@ func (c *compiler) receipt(env *expr.Env, field string, r *definition.Receipt) *
 		c.bad(field+".reference", "is missing: an effect without the provider's id cannot be found again")
 	}
 	out := &receipt{reference: c.expression(env, field+".reference", r.Reference), fields: map[string]*expr.Expression{}}
+	out.ofCall = !ofAnswer.MatchString(r.Reference)
 	if m := topMember.FindStringSubmatch(r.Reference); m != nil {
 		out.top = m[1]
 	}
@@ -51,13 +59,21 @@ func (c *compiler) receipt(env *expr.Env, field string, r *definition.Receipt) *
 	return out
 }
 
-var errNoReceipt = errors.New("there is no receipt")
+var (
+	errNoReceipt = errors.New("there is no receipt")
+	errNotHeard  = errors.New("the reference is made of the call, and nothing shows that the provider answered it")
+)
 
 // of reads the receipt of an answer. From one that is cut or lacks a field it
-// takes the reference where it can, beside the error.
-func (r *receipt) of(a *answer) (actions.Receipt, error) {
+// takes the reference where it can, beside the error. Where the reference is made
+// of the call, an answer counts that has no body by its status, or that the
+// provider gave itself: a page of a network's gateway is a 200 too.
+func (r *receipt) of(a *answer, origin *expr.Expression) (actions.Receipt, error) {
 	if r == nil {
 		return actions.Receipt{}, errNoReceipt
+	}
+	if r.ofCall && a.x.Status != http.StatusNoContent && !isOwn(a, origin) {
+		return actions.Receipt{}, errNotHeard
 	}
 	out, err := r.read(a.vars)
 	if out.Reference == "" && r.top != "" && !a.isJSON {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/declared"
 )
 
 // Every kind of body, byte for byte, with every place of the key.
@@ -227,24 +228,33 @@ func TestEgress(t *testing.T) {
 	t.Parallel()
 	p := says(t, 307, http.Header{"Location": {"http://127.0.0.1:1/"}}, `{}`)
 	port := p.URL[strings.LastIndex(p.URL, ":"):]
-	base := func(url, more string) string {
-		return strings.Replace(providerHead, "https://api.acme.test/v2", url, 1) + more
-	}
 	const private = "  private_networks: [127.0.0.0/8, \"::1/128\"]\n"
 	for name, test := range map[string]struct {
-		provider string
-		kind     actions.Kind
-		requests int
+		more, base string
+		kind       actions.Kind
+		requests   int
 	}{
-		"private address":               {base("https://127.0.0.1"+port, ""), actions.Rejected, 0},
-		"name with a private address":   {base("https://localhost"+port, ""), actions.Rejected, 0},
-		"named, and a redirect at once": {base(p.URL, private), actions.Rejected, 1},
+		"private address":               {"", "https://127.0.0.1" + port, actions.Rejected, 0},
+		"name with a private address":   {"", "https://localhost" + port, actions.Rejected, 0},
+		"named, and a redirect at once": {private, p.URL, actions.Rejected, 1},
 	} {
-		a := build(t, "", test.provider, actionHead+refund, noPrivate)
+		provider, action := load(t, providerHead+test.more, actionHead+refund)
+		provider.HTTP.BaseURL = test.base // files that say so are not loaded
+		o := options("")
+		o.PrivateNetworks = nil
+		conn, err := declared.NewConnection(provider, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		a, err := declared.HTTP(conn, action)
+		if err != nil {
+			t.Fatal(err)
+		}
 		before := len(p.requests())
-		o := a.Execute(t.Context(), call(t, theArgs))
-		if n := len(p.requests()) - before; o.Kind != test.kind || n != test.requests {
-			t.Errorf("%s: %+v after %d requests", name, o, n)
+		got := a.Execute(t.Context(), call(t, theArgs))
+		if n := len(p.requests()) - before; got.Kind != test.kind || n != test.requests {
+			t.Errorf("%s: %+v after %d requests", name, got, n)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package declared
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"time"
@@ -70,6 +71,39 @@ func (c *compiler) rules(field string, rules []definition.Rule) []rule {
 	return out
 }
 
+// claimsNothingApplied reports the kinds after which a request is made again, or
+// given up.
+func claimsNothingApplied(kind actions.Kind) bool {
+	return kind == actions.Rejected || kind == actions.NotApplied || kind == actions.RateLimited
+}
+
+// decides reports whether a rule says what an answer means. A rule that claims
+// that nothing was applied needs the provider's own answer, as the table does: a
+// gateway that lost the answer says 503 too. The statuses that say it whoever
+// sends them are the table's.
+func (k *contract) decides(r rule, a *answer) bool {
+	if !r.fits(a) {
+		return false
+	}
+	if !claimsNothingApplied(r.kind) || slices.Contains(sayItThemselves, a.x.Status) {
+		return true
+	}
+	return isOwn(a, k.origin)
+}
+
+// isOwn reports whether the provider itself gave an answer; origin is its own
+// proof, and nil the usual one.
+func isOwn(a *answer, origin *expr.Expression) bool {
+	if origin != nil {
+		return a.x.Complete && a.holds(origin)
+	}
+	return httpaction.JSONOrigin(a.x)
+}
+
+// sayItThemselves are the statuses by whose definition the request was not
+// processed.
+var sayItThemselves = []int{http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests}
+
 // fits reports whether a rule is about an answer.
 func (r rule) fits(a *answer) bool {
 	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, func(s definition.StatusRange) bool { return s.Has(a.x.Status) }) {
@@ -91,7 +125,7 @@ func (r rule) fits(a *answer) bool {
 // classifier makes the classifier of an action's rules and the provider's.
 func (k *contract) classifier(rules []rule, receipt *receipt) (*httpaction.Classifier, error) {
 	out := httpaction.Rules{
-		Receipt: func(x httpaction.Exchange) (actions.Receipt, error) { return receipt.of(parsed(x)) },
+		Receipt: func(x httpaction.Exchange) (actions.Receipt, error) { return receipt.of(parsed(x), k.origin) },
 		Failure: func(x httpaction.Exchange) (string, string) { return parsed(x).failure() },
 		RetryAfter: func(x httpaction.Exchange) (time.Duration, bool) {
 			return k.limits.read(parsed(x))
@@ -103,7 +137,7 @@ func (k *contract) classifier(rules []rule, receipt *receipt) (*httpaction.Class
 	}
 	for _, r := range rules {
 		out.Overrides = append(out.Overrides, httpaction.Rule{
-			When: func(x httpaction.Exchange) bool { return r.fits(parsed(x)) },
+			When: func(x httpaction.Exchange) bool { return k.decides(r, parsed(x)) },
 			Kind: r.kind, Correctable: r.correctable, Because: r.because, Wait: r.wait,
 		})
 	}

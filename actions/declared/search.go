@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ type search struct {
 
 	read    int // items so far
 	matches []match
+	untold  error // why an object could not be compared; nil where all could
 }
 
 // match is an object that may be the effect.
@@ -33,6 +35,7 @@ type match struct {
 	vars      expr.Vars // item, the answer it was in, and the query
 	reference string    // empty where it has none that can be read
 	failed    bool
+	untold    error // why it cannot be told whether it failed
 }
 
 // inconclusive is the finding of a look-up that cannot say.
@@ -65,6 +68,8 @@ func (s *search) run(ctx context.Context) (f actions.Finding, decides bool) {
 		return s.allFailed()
 	case len(s.matches) == 1:
 		return s.oneMatch(s.matches[0])
+	case s.untold != nil:
+		return inconclusive("nothing found, and an object cannot be compared: %v", s.untold), false
 	default:
 		return actions.Finding{Kind: actions.Absent, Detail: "nothing found"}, false
 	}
@@ -200,14 +205,18 @@ func (s *search) consider(ans *answer, item any) {
 	vars := maps.Clone(ans.vars)
 	// An action's receipt reads the object as if it were the answer to the write.
 	vars["item"], vars["body"] = item, item
-	holds := func(x *expr.Expression) bool {
-		ok, err := x.Bool(vars)
-		return err == nil && ok
+	if s.match != nil {
+		// One that cannot be compared is no find, and may be the effect.
+		if ok, err := s.match.Bool(vars); err != nil || !ok {
+			s.untold = cmp.Or(s.untold, err)
+			return
+		}
 	}
-	if s.match != nil && !holds(s.match) {
-		return
+	m := match{vars: vars}
+	if s.failed != nil {
+		failed, err := s.failed.Bool(vars)
+		m.failed, m.untold = err == nil && failed, err
 	}
-	m := match{vars: vars, failed: s.failed != nil && holds(s.failed)}
 	if receipt, err := s.receipt.read(vars); err == nil || receipt.Reference != "" {
 		m.reference = receipt.Reference
 	}

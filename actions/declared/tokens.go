@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -214,8 +215,8 @@ func (t *tokens) call(ctx context.Context, id, password, refresh string) (*oauth
 func describeTokenError(err error) error {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		text := fmt.Sprintf("the token endpoint answered HTTP %d", refused.Response.StatusCode)
-		if code := httpaction.SafeText(refused.ErrorCode); code != "" && len(code) <= 40 {
-			text += " (" + code + ")"
+		if slices.Contains(tokenErrors, refused.ErrorCode) {
+			text += " (" + refused.ErrorCode + ")"
 		}
 		return errors.New(text)
 	}
@@ -223,6 +224,13 @@ func describeTokenError(err error) error {
 		return failed
 	}
 	return errors.New("the token endpoint's answer is no token")
+}
+
+// tokenErrors are the codes of RFC 6749, section 5.2, and those that servers say
+// beside them. Another text could be what we sent.
+var tokenErrors = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"access_denied", "server_error", "temporarily_unavailable",
 }
 
 // tokenCallError is a token call without an answer.

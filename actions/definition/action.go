@@ -129,7 +129,7 @@ type Mail struct {
 // header, body, text; item in look-ups; event in webhooks).
 type Receipt struct {
 	Reference string            `yaml:"reference" jsonschema:"minLength=1"` // the provider's own id: text or a whole number
-	Fields    map[string]string `yaml:"fields,omitempty"`                   // what else is kept, by name: an expression that fails leaves its field out
+	Fields    map[string]string `yaml:"fields,omitempty"`                   // what else is kept, by name; one that fails makes the receipt incomplete, and body.?x is for what may be missing
 	Proof     `yaml:",inline"`
 }
 

@@ -158,16 +158,29 @@ func (c *checker) origin(field, raw string, private []string, path bool) {
 		c.fault(field, "want a URL such as https://api.example.com, without a user, query or fragment")
 	case u.Scheme != "https" && u.Scheme != "http":
 		c.fault(field, "want https")
-	case u.Scheme == "http" && len(private) == 0 && !isLoopback(u.Hostname()):
-		c.fault(field, "plain http hands the credentials to everybody on the way: want https (http is for loopback and named private_networks)")
+	case isUnnamed(u.Hostname(), private):
+		c.fault(field, "%s is a private address, and would be refused at each request: name it in private_networks", u.Hostname())
+	case u.Scheme == "http" && len(private) == 0:
+		c.fault(field, "plain http hands the credentials to everybody on the way: want https (http is for named private_networks)")
 	case !path && strings.Trim(u.Path, "/") != "":
 		c.fault(field, "want no path")
 	}
 }
 
-func isLoopback(host string) bool {
+// isUnnamed reports whether a host is an address of a private network that is not
+// named. What a name resolves to is seen at each connection.
+func isUnnamed(host string, private []string) bool {
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
 	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	if err != nil || !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast() {
+		return false
+	}
+	return !slices.ContainsFunc(private, func(network string) bool {
+		prefix, err := netip.ParsePrefix(network)
+		return err != nil || prefix.Contains(ip) // a network that is none is a fault of its own
+	})
 }
 
 func (c *checker) networks(field string, networks []string) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/onceward/onceward/actions"
 )
 
@@ -122,7 +124,15 @@ func (c *checker) arguments(a *Action) *actions.Schema {
 		return nil
 	}
 	schema, err := actions.CompileSchema(a.Type, raw)
-	if err != nil {
+	var unfit *jsonschema.SchemaValidationError
+	var invalid *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &unfit) && errors.As(unfit.Err, &invalid):
+		for _, m := range leaves(invalid) {
+			field := joinTokens(c.set.roots[c.file], append([]string{"arguments"}, m.tokens...))
+			c.fault(field, "is no schema: %s", m.problem)
+		}
+	case err != nil:
 		first, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "schema: "), "\n")
 		c.fault("arguments", "is no schema: %s", first)
 	}

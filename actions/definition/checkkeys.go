@@ -52,6 +52,9 @@ func (c *checker) keys(field string, k *Keys) {
 	if k.Window != 0 && k.Margin >= k.Window {
 		c.fault(field+".margin", "leaves nothing of the window")
 	}
+	if k.InFlightTime != 0 && k.InFlight != "" && k.InFlight != "unknown" {
+		c.fault(field+".in_flight_time", "goes with in_flight: unknown")
+	}
 	if k.Window != 0 && k.InFlight == "executes" {
 		c.fault(field+".in_flight", "a duplicate that is executed while the first is worked on makes a second effect: take the window away, so that doubt is looked up")
 	}

@@ -226,9 +226,13 @@ type Keys struct {
 	Stores string `yaml:"stores,omitempty" jsonschema:"enum=successes,enum=everything,enum=latest,enum=unknown"`
 	// InFlight is what a duplicate gets while the first is worked on: "conflict",
 	// "waits", "executes" (it is no duplicate yet: the key protects only after
-	// the first ended), "unknown".
+	// the first ended), "unknown" (default).
 	InFlight string `yaml:"in_flight,omitempty" jsonschema:"enum=conflict,enum=waits,enum=executes,enum=unknown"`
-	Scope    string `yaml:"scope,omitempty"` // for people: "account and mode"
+	// InFlightTime is how long a write may be worked on, where in_flight is
+	// unknown: the key is sent again only after it; default 1m.
+	InFlightTime Duration `yaml:"in_flight_time,omitempty"`
+
+	Scope string `yaml:"scope,omitempty"` // for people: "account and mode"
 
 	// HonouredBy is a header that a success under our key must carry; without it
 	// the key was ignored, and the operation is not sent again.

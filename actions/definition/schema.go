@@ -62,29 +62,28 @@ type misfit struct {
 	problem string
 }
 
-// misfits lists what does not fit. A choice of forms says the first one's
+// misfits lists what does not fit. A choice of forms says the last one's
 // complaint.
 func (s shapes) misfits(kind string, doc any) []misfit {
 	var invalid *jsonschema.ValidationError
 	if err := s[kind].Validate(doc); !errors.As(err, &invalid) {
 		return nil
 	}
-	var out []misfit
-	var collect func(*jsonschema.ValidationError)
-	collect = func(e *jsonschema.ValidationError) {
-		if len(e.Causes) > 0 {
-			if _, choice := e.ErrorKind.(*oneOf); choice {
-				collect(e.Causes[len(e.Causes)-1])
-				return
-			}
-			for _, cause := range e.Causes {
-				collect(cause)
-			}
-			return
-		}
-		out = append(out, misfitsOf(e)...)
+	return leaves(invalid)
+}
+
+// leaves are the complaints at the ends of a tree of them.
+func leaves(e *jsonschema.ValidationError) []misfit {
+	if len(e.Causes) == 0 {
+		return misfitsOf(e)
 	}
-	collect(invalid)
+	if _, choice := e.ErrorKind.(*oneOf); choice {
+		return leaves(e.Causes[len(e.Causes)-1])
+	}
+	var out []misfit
+	for _, cause := range e.Causes {
+		out = append(out, leaves(cause)...)
+	}
 	return out
 }
 
@@ -107,7 +106,7 @@ func misfitsOf(e *jsonschema.ValidationError) []misfit {
 		}
 		out = append(out, misfit{e.InstanceLocation, "want one of " + strings.Trim(string(want), "[]")})
 	case *kind.Type:
-		out = append(out, misfit{e.InstanceLocation, fmt.Sprintf("is %s, want %s%s", k.Got, strings.Join(k.Want, " or "), quoteHint(k))})
+		out = append(out, misfit{e.InstanceLocation, fmt.Sprintf("is %s, want %s%s", k.Got, strings.Join(k.Want, " or "), hint(e, k))})
 	case *kind.Pattern:
 		problem := fmt.Sprintf("%q does not match %s", k.Got, k.Want)
 		if strings.Contains(k.Want, "ns|us|ms") {
@@ -120,9 +119,13 @@ func misfitsOf(e *jsonschema.ValidationError) []misfit {
 	return out
 }
 
-func quoteHint(k *kind.Type) string {
-	if k.Got == "number" && slices.Contains(k.Want, "string") {
-		return ` (put it in quotes)`
+// hint says what was probably meant.
+func hint(e *jsonschema.ValidationError, k *kind.Type) string {
+	switch {
+	case k.Got == "number" && slices.Contains(k.Want, "string"):
+		return " (put it in quotes)"
+	case k.Got == "string" && strings.HasSuffix(e.SchemaURL, "/Secret"):
+		return ": a reference, {env: NAME} or {file: PATH}; the secret itself is never in a file"
 	}
 	return ""
 }

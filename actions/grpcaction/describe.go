@@ -114,6 +114,7 @@ func specOf(d *oncewardv1.ActionTypeDescription) (actions.Spec, error) {
 				Honoured: contract.GetKeys().GetHonoured(), MaxLength: int(contract.GetKeys().GetMaxLength()),
 				Window: length("contract.keys.window", contract.GetKeys().GetWindow()), Margin: length("contract.keys.margin", contract.GetKeys().GetMargin()),
 				StoresFailures: contract.GetKeys().GetStoresFailures(),
+				InFlight:       length("contract.keys.in_flight", contract.GetKeys().GetInFlight()),
 			},
 			Lookup: actions.LookupRules{
 				Authoritative: contract.GetLookUp().GetAuthoritative(), SettleTime: length("contract.look_up.settle_time", contract.GetLookUp().GetSettleTime()),

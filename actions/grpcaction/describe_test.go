@@ -22,7 +22,7 @@ func full() *oncewardv1.ActionTypeDescription {
 	d.RequiresApproval, d.ApprovalTtl = true, durationpb.New(time.Hour)
 	d.AttemptTimeout, d.MaxAttempts, d.MaxResolves = durationpb.New(7*time.Second), 4, 9
 	d.Window, d.ExpiredKey = durationpb.New(48*time.Hour), oncewardv1.ExpiredKey_EXPIRED_KEY_REUSE
-	d.Contract.Keys = &oncewardv1.KeyRules{Honoured: true, MaxLength: 64, Window: durationpb.New(24 * time.Hour), Margin: durationpb.New(time.Hour), StoresFailures: true}
+	d.Contract.Keys = &oncewardv1.KeyRules{Honoured: true, MaxLength: 64, Window: durationpb.New(24 * time.Hour), Margin: durationpb.New(time.Hour), StoresFailures: true, InFlight: durationpb.New(time.Minute)}
 	d.Contract.LookUp = &oncewardv1.LookupRules{Authoritative: true, SettleTime: durationpb.New(time.Minute), NegativeReads: 3, ReadGap: durationpb.New(2 * time.Second)}
 	d.Contract.LateLanding, d.Contract.EventWait = durationpb.New(10*time.Minute), durationpb.New(5*time.Minute)
 	return d
@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 		HashKey: true, AdvisoryArgs: []string{"note"}, RequiresApproval: true, ApprovalTTL: time.Hour,
 		Contract: actions.Contract{
 			Provider: "loyalty", Version: "7",
-			Keys:        actions.KeyRules{Honoured: true, MaxLength: 64, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: true},
+			Keys:        actions.KeyRules{Honoured: true, MaxLength: 64, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: true, InFlight: time.Minute},
 			Lookup:      actions.LookupRules{Authoritative: true, SettleTime: time.Minute, NegativeReads: 3, ReadGap: 2 * time.Second},
 			LateLanding: 10 * time.Minute, EventWait: 5 * time.Minute,
 		},

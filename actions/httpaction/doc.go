@@ -23,5 +23,5 @@
 //
 // The package must never know the ledger, keys or retry policy: it makes one
 // attempt and tells the truth about it. It imports the standard library, the
-// package actions and the jsontext package, nothing else.
+// package actions, the jsontext package and the API of OpenTelemetry, nothing else.
 package httpaction

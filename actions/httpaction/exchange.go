@@ -71,21 +71,20 @@ type Exchange struct {
 // sent, and nothing can be while the call stays as it is.
 func NotRendered(err error) Exchange {
 	x := Exchange{Sent: NotSent, Phase: PhasePrepare, Err: fmt.Errorf("%w: %w", ErrNotSendable, err)}
-	x.describe()
+	x.Evidence = oneLine(x.seen())
 	return x
 }
 
-// describe fills Evidence from the other fields.
-func (x *Exchange) describe() {
+// seen says what was observed, as it came.
+func (x *Exchange) seen() string {
 	switch {
 	case x.Status == 0:
-		x.Evidence = fmt.Sprintf("%s: %v, %d bytes offered", x.Phase, x.Err, x.BytesOffered)
+		return fmt.Sprintf("%s: %v, %d bytes offered", x.Phase, x.Err, x.BytesOffered)
 	case x.Err != nil:
-		x.Evidence = fmt.Sprintf("HTTP %d %s, body cut after %d bytes: %v", x.Status, x.mediaType(), len(x.Body), x.Err)
+		return fmt.Sprintf("HTTP %d %s, body cut after %d bytes: %v", x.Status, x.mediaType(), len(x.Body), x.Err)
 	default:
-		x.Evidence = fmt.Sprintf("HTTP %d %s, %d bytes", x.Status, x.mediaType(), len(x.Body))
+		return fmt.Sprintf("HTTP %d %s, %d bytes", x.Status, x.mediaType(), len(x.Body))
 	}
-	x.Evidence = oneLine(x.Evidence)
 }
 
 // mediaType returns the lower-case media type of the body without parameters,

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // ErrNotSendable marks requests that can never be sent as they are: a bad URL
@@ -76,13 +77,37 @@ func checkURL(raw string) (*url.URL, error) {
 	case u.Fragment != "":
 		return nil, notSendable("the URL has a fragment")
 	}
-	for segment := range strings.SplitSeq(u.Path, "/") { // Path is decoded: %2e%2e is seen too
-		if segment == "." || segment == ".." {
-			return nil, notSendable("the URL's path has the segment %q", segment)
-		}
+	// A name that looks like an allowed one, or is folded into it, is not it.
+	if strings.ContainsFunc(u.Host, func(c rune) bool { return c > unicode.MaxASCII }) {
+		return nil, notSendable("the URL's host is not plain ASCII: write an international name as xn--…")
+	}
+	if leadsUp(u.Path) {
+		return nil, notSendable("the URL's path has a segment that leads elsewhere: . or ..")
 	}
 	return u, nil
 }
+
+// leadsUp reports whether a decoded path has a segment that servers resolve, in
+// any of the spellings that some of them take for one: decoded once more, behind
+// a backslash, or before parameters of the segment.
+func leadsUp(path string) bool {
+	for range maxDecodings {
+		for _, segment := range strings.FieldsFunc(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+			if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+				return true
+			}
+		}
+		decoded, err := url.PathUnescape(path)
+		if err != nil || decoded == path {
+			return false
+		}
+		path = decoded
+	}
+	return true
+}
+
+// maxDecodings is how often servers behind servers may decode a path.
+const maxDecodings = 4
 
 // The lists hold canonical names.
 var (

@@ -52,13 +52,13 @@ func (c Credential) addTo(header http.Header, u *url.URL) error {
 }
 
 // secrets returns every text of the credential that an answer could repeat: the
-// values, what follows the scheme in "Bearer …", and values as a URL spells them.
-// What is shorter than minSecretBytes is left out.
+// values, what follows the scheme in "Bearer …", and values as a URL and as JSON
+// spell them. What is shorter than minSecretBytes is left out.
 func (c Credential) secrets() []string {
 	var secrets []string
 	add := func(s string) {
 		if len(s) >= minSecretBytes {
-			secrets = append(secrets, s)
+			secrets = append(append(secrets, s), inJSON(s)...)
 		}
 	}
 	for _, values := range c.Header {
@@ -82,6 +82,24 @@ func (c Credential) secrets() []string {
 	// The longest first: what is left of a longer one would still tell a part.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(secrets)
+}
+
+// inJSON returns how encoders write a text in a JSON string, where that differs
+// from the text: what is read from JSON has its own spelling back.
+func inJSON(text string) []string {
+	escapes := []string{`\`, `\\`, `"`, `\"`}
+	var out []string
+	for _, more := range [][]string{
+		nil,
+		{`/`, `\/`}, // PHP
+		{`<`, `\u003c`, `>`, `\u003e`, `&`, `\u0026`},                               // Go, Rails
+		{`<`, `\u003C`, `>`, `\u003E`, `&`, `\u0026`, `'`, `\u0027`, `+`, `\u002B`}, // .NET
+	} {
+		if spelt := strings.NewReplacer(slices.Concat(escapes, more)...).Replace(text); spelt != text {
+			out = append(out, spelt)
+		}
+	}
+	return out
 }
 
 // redact removes our credentials from an answer: some providers repeat them in

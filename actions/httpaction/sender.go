@@ -12,6 +12,9 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Defaults of Options.
@@ -54,6 +57,11 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the clock of Exchange.ReceivedAt; default time.Now.
 	Now func() time.Time
+
+	// Tracer gets one client span for each Send and Read; nil: none. Spans have
+	// method, host, status and phase, never a path, a query or a body. Nothing of
+	// a trace is sent to the provider.
+	Tracer trace.Tracer
 }
 
 // Sender sends requests to one provider. It is safe for concurrent use.
@@ -88,6 +96,9 @@ func NewSender(o Options) (*Sender, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	s := &Sender{o: o, egress: e}
 	s.reads = newTransport(nil)
 	s.reads.DialContext = s.dialRead("http")
@@ -102,6 +113,13 @@ func (s *Sender) Close() { s.reads.CloseIdleConnections() }
 // returns when the whole answer was read or can no longer come; the context and
 // Options.Timeout bound it. It never sends twice, whatever happens.
 func (s *Sender) Send(ctx context.Context, r Request) Exchange {
+	ctx, span := s.startSpan(ctx, r)
+	x := s.send(ctx, r)
+	endSpan(span, x, true)
+	return x
+}
+
+func (s *Sender) send(ctx context.Context, r Request) Exchange {
 	x := Exchange{Phase: PhasePrepare, Sent: NotSent}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -140,6 +158,13 @@ func (s *Sender) Send(ctx context.Context, r Request) Exchange {
 // connection and may be repeated by the library on a fresh one. Sent and
 // BytesOffered say nothing about a look-up.
 func (s *Sender) Read(ctx context.Context, r Request) Exchange {
+	ctx, span := s.startSpan(ctx, r)
+	x := s.read(ctx, r)
+	endSpan(span, x, false)
+	return x
+}
+
+func (s *Sender) read(ctx context.Context, r Request) Exchange {
 	x := Exchange{Phase: PhasePrepare}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -238,8 +263,10 @@ func (s *Sender) end(ctx context.Context, x Exchange, secrets []string, err erro
 	}
 	x.Err = err
 	x.ReceivedAt = s.o.Now()
-	x.describe()
+	x.Evidence = x.seen()
 	redact(&x, secrets)
+	// Cut afterwards: of a secret that is cut, a part would be left.
+	x.Evidence = oneLine(x.Evidence)
 	return x
 }
 

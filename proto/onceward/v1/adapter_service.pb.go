@@ -587,8 +587,12 @@ type KeyRules struct {
 	// An answered failure is replayed under its key too, so that a try after
 	// proof of not-applied needs another key.
 	StoresFailures bool `protobuf:"varint,5,opt,name=stores_failures,json=storesFailures,proto3" json:"stores_failures,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How long a write may be worked on without the provider's promise to take a
+	// second one under its key for a duplicate: the key is sent again only after
+	// it. Absent: it promises that at once.
+	InFlight      *durationpb.Duration `protobuf:"bytes,6,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KeyRules) Reset() {
@@ -654,6 +658,13 @@ func (x *KeyRules) GetStoresFailures() bool {
 		return x.StoresFailures
 	}
 	return false
+}
+
+func (x *KeyRules) GetInFlight() *durationpb.Duration {
+	if x != nil {
+		return x.InFlight
+	}
+	return nil
 }
 
 // LookupRules say when a look-up that finds nothing proves that there is nothing.
@@ -1277,14 +1288,15 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"\alook_up\x18\x04 \x01(\v2\x18.onceward.v1.LookupRulesR\x06lookUp\x12<\n" +
 	"\flate_landing\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vlateLanding\x128\n" +
 	"\n" +
-	"event_wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\teventWait\"\xd4\x01\n" +
+	"event_wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\teventWait\"\x8c\x02\n" +
 	"\bKeyRules\x12\x1a\n" +
 	"\bhonoured\x18\x01 \x01(\bR\bhonoured\x12\x1d\n" +
 	"\n" +
 	"max_length\x18\x02 \x01(\x05R\tmaxLength\x121\n" +
 	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\x121\n" +
 	"\x06margin\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06margin\x12'\n" +
-	"\x0fstores_failures\x18\x05 \x01(\bR\x0estoresFailures\"\xcc\x01\n" +
+	"\x0fstores_failures\x18\x05 \x01(\bR\x0estoresFailures\x126\n" +
+	"\tin_flight\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\binFlight\"\xcc\x01\n" +
 	"\vLookupRules\x12$\n" +
 	"\rauthoritative\x18\x01 \x01(\bR\rauthoritative\x12:\n" +
 	"\vsettle_time\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
@@ -1413,31 +1425,32 @@ var file_onceward_v1_adapter_service_proto_depIdxs = []int32{
 	16, // 11: onceward.v1.AdapterContract.event_wait:type_name -> google.protobuf.Duration
 	16, // 12: onceward.v1.KeyRules.window:type_name -> google.protobuf.Duration
 	16, // 13: onceward.v1.KeyRules.margin:type_name -> google.protobuf.Duration
-	16, // 14: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
-	16, // 15: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
-	10, // 16: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
-	0,  // 17: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
-	18, // 18: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
-	19, // 19: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
-	16, // 20: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	20, // 21: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
-	20, // 22: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
-	13, // 23: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
-	1,  // 24: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
-	18, // 25: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
-	19, // 26: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
-	16, // 27: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
-	2,  // 28: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
-	8,  // 29: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
-	11, // 30: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
-	3,  // 31: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
-	9,  // 32: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
-	12, // 33: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
-	31, // [31:34] is the sub-list for method output_type
-	28, // [28:31] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	16, // 14: onceward.v1.KeyRules.in_flight:type_name -> google.protobuf.Duration
+	16, // 15: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
+	16, // 16: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
+	10, // 17: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
+	0,  // 18: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
+	18, // 19: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
+	19, // 20: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
+	16, // 21: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	20, // 22: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
+	20, // 23: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
+	13, // 24: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
+	1,  // 25: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
+	18, // 26: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
+	19, // 27: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
+	16, // 28: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
+	2,  // 29: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
+	8,  // 30: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
+	11, // 31: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
+	3,  // 32: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
+	9,  // 33: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
+	12, // 34: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
+	32, // [32:35] is the sub-list for method output_type
+	29, // [29:32] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_adapter_service_proto_init() }
