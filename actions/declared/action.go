@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/actions"
@@ -164,7 +165,36 @@ func (a *action) render(call actions.Call, to target) (httpaction.Request, expr.
 		return httpaction.Request{}, vars, errors.New("the call has no operation id")
 	}
 	r, err := a.request.render(vars, to, key, call.OperationID)
-	return r, vars, err
+	if err != nil {
+		return r, vars, &unrenderableError{err}
+	}
+	return r, vars, nil
+}
+
+// reasonNotRenderable is the reason of a violation: arguments that pass the
+// schema, and of which the request cannot be made.
+const reasonNotRenderable = "NOT_RENDERABLE"
+
+// unrenderableError is a request that these arguments do not make. To a planner
+// it is an *actions.ArgumentsError that names the part of the request; why is for
+// the log, since the text of an expression's error can repeat a value.
+type unrenderableError struct{ cause error }
+
+func (e *unrenderableError) Error() string { return e.cause.Error() }
+
+// Unwrap returns what a planner may know, and the cause.
+func (e *unrenderableError) Unwrap() []error {
+	part, _, _ := strings.Cut(e.cause.Error(), ":")
+	message := "no request can be made of these arguments: its " + part
+	switch {
+	case errors.Is(e.cause, errEmptySegment):
+		message += " wants a value that is not empty"
+	case errors.Is(e.cause, httpaction.ErrNotSendable):
+		message = "no request can be made of these arguments: a value has a line break or another character that cannot be sent"
+	default:
+		message += " needs a value that is missing or of another form"
+	}
+	return []error{e.cause, &actions.ArgumentsError{Violations: []actions.Violation{{Reason: reasonNotRenderable, Message: message}}}}
 }
 
 // classify says what an exchange proves.

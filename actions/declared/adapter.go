@@ -71,7 +71,11 @@ func (w *writer) Render(call actions.Call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Bytes()
+	frozen, err := r.Bytes()
+	if err != nil {
+		return nil, &unrenderableError{err}
+	}
+	return frozen, nil
 }
 
 // Execute makes one attempt, if it is its turn.

@@ -172,11 +172,13 @@ func (r *request) renderURL(vars expr.Vars, to target, key string) (string, erro
 	return address, nil
 }
 
+var errEmptySegment = errors.New("a value of the path is empty")
+
 // escapeSegment makes a value one segment of a path, or a part of one. An empty
 // one would name the collection instead of its member.
 func escapeSegment(value string) (string, error) {
 	if value == "" {
-		return "", errors.New("a value of the path is empty")
+		return "", errEmptySegment
 	}
 	return url.PathEscape(value), nil
 }

@@ -46,6 +46,13 @@ func newEgress(o Options) (*egress, error) {
 	// Only HTTP/1.1 is offered: a server without it fails the handshake, when
 	// nothing was sent.
 	e.tls.NextProtos = []string{"http/1.1"}
+	// Each write has a connection of its own; what can be reused is the handshake
+	// (RFC 8446, section 2.2). Nothing is sent before it is done. Not so with a
+	// certificate of ours: a resumed session would be that of the certificate that
+	// it began with, also after that was replaced.
+	if e.tls.ClientSessionCache == nil && len(e.tls.Certificates) == 0 && e.tls.GetClientCertificate == nil {
+		e.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
 	e.dial = o.Dial
 	if e.dial == nil {
 		e.dial = GuardedDial(o.PrivateNetworks, o.Resolver)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,6 +188,32 @@ func TestSendSpeaksHTTP1Only(t *testing.T) {
 		t.Errorf("the server saw %q", protocols)
 	}
 	s.Close()
+}
+
+// A write has a connection of its own, and resumes the TLS session of an earlier
+// one.
+func TestSendResumesTLS(t *testing.T) {
+	var connections []string
+	var resumed []bool
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connections, resumed = append(connections, r.RemoteAddr), append(resumed, r.TLS.DidResume)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer srv.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	s := newSender(t, srv.URL, func(o *httpaction.Options) { o.TLS = &tls.Config{RootCAs: roots} })
+	for range 2 {
+		if x := s.Send(t.Context(), keyed(srv.URL)); x.Status != http.StatusCreated {
+			t.Fatalf("got %+v", x)
+		}
+	}
+	if len(connections) != 2 || connections[0] == connections[1] {
+		t.Errorf("two writes on the connections %q", connections)
+	}
+	if !slices.Equal(resumed, []bool{false, true}) {
+		t.Errorf("resumed: %t", resumed)
+	}
 }
 
 // In TLS 1.3 a server that misses our certificate says so after we wrote.
