@@ -50,9 +50,9 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 		switch {
 		case spec.Contract.Keys.InFlight == 0 || busy <= 0:
 			return step{kind: replay}
-		case canLookUp:
+		case canLookUp && op.Resolves < spec.MaxResolves:
 			return step{kind: lookUp}
-		default:
+		default: // the last look is kept for the replay
 			return step{kind: wait, delay: busy}
 		}
 	case canLookUp:

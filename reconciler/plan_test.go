@@ -49,6 +49,9 @@ func TestNextStep(t *testing.T) {
 		{"key inside its horizon, with look-up", unknown(nil), keyed(), true, replay, ""},
 		{"key that protects late, first request under way", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-59 * time.Second) }), slow(), false, wait, ""},
 		{"key that protects late, look-up meanwhile", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-59 * time.Second) }), slow(), true, lookUp, ""},
+		{"key that protects late, looks used up", unknown(func(o *ledger.Operation) {
+			o.DoubtedAt, o.Resolves = now.Add(-59*time.Second), actions.DefaultMaxResolves
+		}), slow(), true, wait, ""},
 		{"key that protects late, first request over", unknown(func(o *ledger.Operation) { o.DoubtedAt = now.Add(-time.Minute) }), slow(), true, replay, ""},
 		{"stored reference first", unknown(func(o *ledger.Operation) { o.ProviderReference = "re_1" }), keyed(), true, lookUp, ""},
 		{"key past its horizon", unknown(func(o *ledger.Operation) { o.KeyHorizon = now }), keyed(), true, lookUp, ""},

@@ -184,8 +184,13 @@ func (e *unrenderableError) Error() string { return e.cause.Error() }
 
 // Unwrap returns what a planner may know, and the cause.
 func (e *unrenderableError) Unwrap() []error {
-	part, _, _ := strings.Cut(e.cause.Error(), ":")
-	message := "no request can be made of these arguments: its " + part
+	message := "no request can be made of these arguments"
+	// What is before the colon is from the definition: "path", "header X", "body".
+	if part, _, named := strings.Cut(e.cause.Error(), ":"); named {
+		message += ": its " + part
+	} else {
+		message += ": it"
+	}
 	switch {
 	case errors.Is(e.cause, errEmptySegment):
 		message += " wants a value that is not empty"
