@@ -46,7 +46,10 @@ func subjectsOf(t *testing.T, set *definition.Set) []proof.Subject {
 func prove(t *testing.T, subjects []proof.Subject) {
 	t.Helper()
 	db := ledgertest.NewDatabase(t)
-	report, err := proof.Run(t.Context(), proof.Options{OwnerURL: db.OwnerURL, ServeURL: db.ServeURL, Subjects: subjects})
+	report, err := proof.Run(t.Context(), proof.Options{
+		OwnerURL: db.OwnerURL, ServeURL: db.ServeURL, Subjects: subjects,
+		Parallel: 3, // other packages are tested beside: hundreds of operations at once would starve each other
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
