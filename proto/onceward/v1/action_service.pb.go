@@ -93,6 +93,75 @@ func (RetryCause) EnumDescriptor() ([]byte, []int) {
 	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{0}
 }
 
+// ObservedOutcome is what would have been done with an observed request.
+type ObservedOutcome int32
+
+const (
+	// Never sent.
+	ObservedOutcome_OBSERVED_OUTCOME_UNSPECIFIED ObservedOutcome = 0
+	// It would have been sent.
+	ObservedOutcome_OBSERVED_OUTCOME_EXECUTE ObservedOutcome = 1
+	// It repeats one that was seen before.
+	ObservedOutcome_OBSERVED_OUTCOME_DUPLICATE ObservedOutcome = 2
+	// It has the key of one that was seen before, and other arguments.
+	ObservedOutcome_OBSERVED_OUTCOME_MISMATCH ObservedOutcome = 3
+	// It would have waited for a reviewer.
+	ObservedOutcome_OBSERVED_OUTCOME_REQUIRE_APPROVAL ObservedOutcome = 4
+	// It would have been refused by policy.
+	ObservedOutcome_OBSERVED_OUTCOME_REFUSED ObservedOutcome = 5
+	// Its arguments, or its key, would have been refused.
+	ObservedOutcome_OBSERVED_OUTCOME_INVALID ObservedOutcome = 6
+)
+
+// Enum value maps for ObservedOutcome.
+var (
+	ObservedOutcome_name = map[int32]string{
+		0: "OBSERVED_OUTCOME_UNSPECIFIED",
+		1: "OBSERVED_OUTCOME_EXECUTE",
+		2: "OBSERVED_OUTCOME_DUPLICATE",
+		3: "OBSERVED_OUTCOME_MISMATCH",
+		4: "OBSERVED_OUTCOME_REQUIRE_APPROVAL",
+		5: "OBSERVED_OUTCOME_REFUSED",
+		6: "OBSERVED_OUTCOME_INVALID",
+	}
+	ObservedOutcome_value = map[string]int32{
+		"OBSERVED_OUTCOME_UNSPECIFIED":      0,
+		"OBSERVED_OUTCOME_EXECUTE":          1,
+		"OBSERVED_OUTCOME_DUPLICATE":        2,
+		"OBSERVED_OUTCOME_MISMATCH":         3,
+		"OBSERVED_OUTCOME_REQUIRE_APPROVAL": 4,
+		"OBSERVED_OUTCOME_REFUSED":          5,
+		"OBSERVED_OUTCOME_INVALID":          6,
+	}
+)
+
+func (x ObservedOutcome) Enum() *ObservedOutcome {
+	p := new(ObservedOutcome)
+	*p = x
+	return p
+}
+
+func (x ObservedOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ObservedOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_onceward_v1_action_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ObservedOutcome) Type() protoreflect.EnumType {
+	return &file_onceward_v1_action_service_proto_enumTypes[1]
+}
+
+func (x ObservedOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ObservedOutcome.Descriptor instead.
+func (ObservedOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Disposition says what was done with a request.
 type Disposition int32
 
@@ -142,11 +211,11 @@ func (x Disposition) String() string {
 }
 
 func (Disposition) Descriptor() protoreflect.EnumDescriptor {
-	return file_onceward_v1_action_service_proto_enumTypes[1].Descriptor()
+	return file_onceward_v1_action_service_proto_enumTypes[2].Descriptor()
 }
 
 func (Disposition) Type() protoreflect.EnumType {
-	return &file_onceward_v1_action_service_proto_enumTypes[1]
+	return &file_onceward_v1_action_service_proto_enumTypes[2]
 }
 
 func (x Disposition) Number() protoreflect.EnumNumber {
@@ -155,7 +224,7 @@ func (x Disposition) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Disposition.Descriptor instead.
 func (Disposition) EnumDescriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{1}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{2}
 }
 
 // PreviewOutcome is what would be done with a request.
@@ -172,6 +241,16 @@ const (
 	PreviewOutcome_PREVIEW_OUTCOME_JOIN PreviewOutcome = 3
 	// It would wait for a reviewer.
 	PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL PreviewOutcome = 4
+	// A rule of the policy would refuse it.
+	PreviewOutcome_PREVIEW_OUTCOME_DENY PreviewOutcome = 5
+	// It would only be recorded: the stage is observe.
+	PreviewOutcome_PREVIEW_OUTCOME_OBSERVE PreviewOutcome = 6
+	// A budget or a rate would refuse it.
+	PreviewOutcome_PREVIEW_OUTCOME_BUDGET_EXHAUSTED PreviewOutcome = 7
+	// Another operation is open under one of its intents.
+	PreviewOutcome_PREVIEW_OUTCOME_INTENT_OPEN PreviewOutcome = 8
+	// A kill switch would refuse it.
+	PreviewOutcome_PREVIEW_OUTCOME_STOPPED PreviewOutcome = 9
 )
 
 // Enum value maps for PreviewOutcome.
@@ -182,6 +261,11 @@ var (
 		2: "PREVIEW_OUTCOME_REPLAY",
 		3: "PREVIEW_OUTCOME_JOIN",
 		4: "PREVIEW_OUTCOME_REQUIRE_APPROVAL",
+		5: "PREVIEW_OUTCOME_DENY",
+		6: "PREVIEW_OUTCOME_OBSERVE",
+		7: "PREVIEW_OUTCOME_BUDGET_EXHAUSTED",
+		8: "PREVIEW_OUTCOME_INTENT_OPEN",
+		9: "PREVIEW_OUTCOME_STOPPED",
 	}
 	PreviewOutcome_value = map[string]int32{
 		"PREVIEW_OUTCOME_UNSPECIFIED":      0,
@@ -189,6 +273,11 @@ var (
 		"PREVIEW_OUTCOME_REPLAY":           2,
 		"PREVIEW_OUTCOME_JOIN":             3,
 		"PREVIEW_OUTCOME_REQUIRE_APPROVAL": 4,
+		"PREVIEW_OUTCOME_DENY":             5,
+		"PREVIEW_OUTCOME_OBSERVE":          6,
+		"PREVIEW_OUTCOME_BUDGET_EXHAUSTED": 7,
+		"PREVIEW_OUTCOME_INTENT_OPEN":      8,
+		"PREVIEW_OUTCOME_STOPPED":          9,
 	}
 )
 
@@ -203,11 +292,11 @@ func (x PreviewOutcome) String() string {
 }
 
 func (PreviewOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_onceward_v1_action_service_proto_enumTypes[2].Descriptor()
+	return file_onceward_v1_action_service_proto_enumTypes[3].Descriptor()
 }
 
 func (PreviewOutcome) Type() protoreflect.EnumType {
-	return &file_onceward_v1_action_service_proto_enumTypes[2]
+	return &file_onceward_v1_action_service_proto_enumTypes[3]
 }
 
 func (x PreviewOutcome) Number() protoreflect.EnumNumber {
@@ -216,7 +305,7 @@ func (x PreviewOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PreviewOutcome.Descriptor instead.
 func (PreviewOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{2}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{3}
 }
 
 // RequestActionRequest asks for one business action.
@@ -398,7 +487,12 @@ type RequestActionResponse struct {
 	// What Onceward did with the request.
 	Disposition Disposition `protobuf:"varint,3,opt,name=disposition,proto3,enum=onceward.v1.Disposition" json:"disposition,omitempty"`
 	// What the planner should do now.
-	NextStep      *NextStep `protobuf:"bytes,4,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	NextStep *NextStep `protobuf:"bytes,4,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	// Why this request is a duplicate, where it is one.
+	Duplicate *Duplicate `protobuf:"bytes,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// What would have been done, where the disposition is OBSERVED; there is no
+	// operation then.
+	Observation   *Observation `protobuf:"bytes,6,opt,name=observation,proto3" json:"observation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +555,157 @@ func (x *RequestActionResponse) GetNextStep() *NextStep {
 	return nil
 }
 
+func (x *RequestActionResponse) GetDuplicate() *Duplicate {
+	if x != nil {
+		return x.Duplicate
+	}
+	return nil
+}
+
+func (x *RequestActionResponse) GetObservation() *Observation {
+	if x != nil {
+		return x.Observation
+	}
+	return nil
+}
+
+// Duplicate explains a request whose operation existed before it.
+type Duplicate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it was sent again.
+	Cause RetryCause `protobuf:"varint,1,opt,name=cause,proto3,enum=onceward.v1.RetryCause" json:"cause,omitempty"`
+	// True when the caller said so; else it was inferred.
+	Stated bool `protobuf:"varint,2,opt,name=stated,proto3" json:"stated,omitempty"`
+	// What it was inferred from, in one sentence.
+	Explanation   string `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Duplicate) Reset() {
+	*x = Duplicate{}
+	mi := &file_onceward_v1_action_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Duplicate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Duplicate) ProtoMessage() {}
+
+func (x *Duplicate) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_action_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Duplicate.ProtoReflect.Descriptor instead.
+func (*Duplicate) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Duplicate) GetCause() RetryCause {
+	if x != nil {
+		return x.Cause
+	}
+	return RetryCause_RETRY_CAUSE_UNSPECIFIED
+}
+
+func (x *Duplicate) GetStated() bool {
+	if x != nil {
+		return x.Stated
+	}
+	return false
+}
+
+func (x *Duplicate) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
+// Observation is what would have been done with a request in a later stage.
+type Observation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What would have been done with it.
+	Outcome ObservedOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=onceward.v1.ObservedOutcome" json:"outcome,omitempty"`
+	// The key that it would have had.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// The rule that would have decided.
+	Rule string `protobuf:"bytes,3,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Why, in one sentence.
+	Explanation   string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Observation) Reset() {
+	*x = Observation{}
+	mi := &file_onceward_v1_action_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Observation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Observation) ProtoMessage() {}
+
+func (x *Observation) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_action_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Observation.ProtoReflect.Descriptor instead.
+func (*Observation) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Observation) GetOutcome() ObservedOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ObservedOutcome_OBSERVED_OUTCOME_UNSPECIFIED
+}
+
+func (x *Observation) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *Observation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Observation) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
 // PreviewActionRequest asks what RequestAction would do.
 type PreviewActionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -472,7 +717,7 @@ type PreviewActionRequest struct {
 
 func (x *PreviewActionRequest) Reset() {
 	*x = PreviewActionRequest{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[2]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +729,7 @@ func (x *PreviewActionRequest) String() string {
 func (*PreviewActionRequest) ProtoMessage() {}
 
 func (x *PreviewActionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[2]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +742,7 @@ func (x *PreviewActionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewActionRequest.ProtoReflect.Descriptor instead.
 func (*PreviewActionRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{2}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PreviewActionRequest) GetRequest() *RequestActionRequest {
@@ -507,8 +752,9 @@ func (x *PreviewActionRequest) GetRequest() *RequestActionRequest {
 	return nil
 }
 
-// PreviewActionResponse says what RequestAction would do. A request that would
-// be refused is refused here with the same error.
+// PreviewActionResponse says what RequestAction would do. What policy would
+// refuse is an answer; a request that is malformed, or that has the key of
+// another one, is refused here with the same error.
 type PreviewActionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What would be done.
@@ -522,14 +768,32 @@ type PreviewActionResponse struct {
 	// The operation that holds the key already, if there is one.
 	Existing *Operation `protobuf:"bytes,5,opt,name=existing,proto3" json:"existing,omitempty"`
 	// One sentence that says why.
-	Explanation   string `protobuf:"bytes,6,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Explanation string `protobuf:"bytes,6,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// The rule that decides, with its reason as the policy has it.
+	Rule string `protobuf:"bytes,7,opt,name=rule,proto3" json:"rule,omitempty"`
+	// See rule.
+	RuleReason string `protobuf:"bytes,8,opt,name=rule_reason,json=ruleReason,proto3" json:"rule_reason,omitempty"`
+	// The version of the tenant's policy.
+	PolicyVersion string `protobuf:"bytes,9,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// The stage of the action type for the tenant.
+	Stage Stage `protobuf:"varint,10,opt,name=stage,proto3,enum=onceward.v1.Stage" json:"stage,omitempty"`
+	// What it would spend; empty where it spends nothing.
+	Amount string `protobuf:"bytes,11,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The currency of amount.
+	Currency string `protobuf:"bytes,12,opt,name=currency,proto3" json:"currency,omitempty"`
+	// The budgets that it would be charged to, as they are now.
+	Budgets []*BudgetUse `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// The intents that it would be fenced by.
+	Intents []string `protobuf:"bytes,14,rep,name=intents,proto3" json:"intents,omitempty"`
+	// How many reviewers would have to approve; 0 for none.
+	RequiredApprovals int32 `protobuf:"varint,15,opt,name=required_approvals,json=requiredApprovals,proto3" json:"required_approvals,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PreviewActionResponse) Reset() {
 	*x = PreviewActionResponse{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[3]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +805,7 @@ func (x *PreviewActionResponse) String() string {
 func (*PreviewActionResponse) ProtoMessage() {}
 
 func (x *PreviewActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[3]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +818,7 @@ func (x *PreviewActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewActionResponse.ProtoReflect.Descriptor instead.
 func (*PreviewActionResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{3}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PreviewActionResponse) GetOutcome() PreviewOutcome {
@@ -599,6 +863,161 @@ func (x *PreviewActionResponse) GetExplanation() string {
 	return ""
 }
 
+func (x *PreviewActionResponse) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *PreviewActionResponse) GetRuleReason() string {
+	if x != nil {
+		return x.RuleReason
+	}
+	return ""
+}
+
+func (x *PreviewActionResponse) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
+}
+
+func (x *PreviewActionResponse) GetStage() Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return Stage_STAGE_UNSPECIFIED
+}
+
+func (x *PreviewActionResponse) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *PreviewActionResponse) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *PreviewActionResponse) GetBudgets() []*BudgetUse {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *PreviewActionResponse) GetIntents() []string {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+func (x *PreviewActionResponse) GetRequiredApprovals() int32 {
+	if x != nil {
+		return x.RequiredApprovals
+	}
+	return 0
+}
+
+// BudgetUse is a budget, and what a request would take of it.
+type BudgetUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budget's id in the policy.
+	Budget string `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Whose it is: tenant, actor, run, action type or counterparty.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Exact decimals: what it holds, what is used of it (reserved and spent), and
+	// what the request would take.
+	Limit string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// See limit.
+	Used string `protobuf:"bytes,4,opt,name=used,proto3" json:"used,omitempty"`
+	// See limit.
+	Wanted string `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// When enough of it is free again, where that is known.
+	FreeAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=free_at,json=freeAt,proto3" json:"free_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetUse) Reset() {
+	*x = BudgetUse{}
+	mi := &file_onceward_v1_action_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetUse) ProtoMessage() {}
+
+func (x *BudgetUse) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_action_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
+func (*BudgetUse) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BudgetUse) GetBudget() string {
+	if x != nil {
+		return x.Budget
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetUsed() string {
+	if x != nil {
+		return x.Used
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetWanted() string {
+	if x != nil {
+		return x.Wanted
+	}
+	return ""
+}
+
+func (x *BudgetUse) GetFreeAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FreeAt
+	}
+	return nil
+}
+
 // GetOperationRequest names an operation by its id or by its key.
 type GetOperationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -615,7 +1034,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[4]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +1046,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[4]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +1059,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{4}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetOperationRequest) GetSelector() isGetOperationRequest_Selector {
@@ -692,14 +1111,18 @@ type GetOperationResponse struct {
 	// The operation, with attempts.
 	Operation *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// What to do about it.
-	NextStep      *NextStep `protobuf:"bytes,2,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	NextStep *NextStep `protobuf:"bytes,2,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`
+	// The receipt as a signed statement (JWS, compact form, EdDSA), for those who
+	// want to check it without asking: `onceward receipt verify`. Empty where
+	// there is no receipt, or this server signs nothing.
+	SignedReceipt string `protobuf:"bytes,3,opt,name=signed_receipt,json=signedReceipt,proto3" json:"signed_receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[5]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +1134,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[5]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +1147,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{5}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -739,6 +1162,13 @@ func (x *GetOperationResponse) GetNextStep() *NextStep {
 		return x.NextStep
 	}
 	return nil
+}
+
+func (x *GetOperationResponse) GetSignedReceipt() string {
+	if x != nil {
+		return x.SignedReceipt
+	}
+	return ""
 }
 
 // ListOperationsRequest filters and pages.
@@ -756,7 +1186,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +1198,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +1211,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{6}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListOperationsRequest) GetPageSize() int32 {
@@ -824,7 +1254,7 @@ type OperationFilter struct {
 
 func (x *OperationFilter) Reset() {
 	*x = OperationFilter{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[7]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +1266,7 @@ func (x *OperationFilter) String() string {
 func (*OperationFilter) ProtoMessage() {}
 
 func (x *OperationFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[7]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +1279,7 @@ func (x *OperationFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationFilter.ProtoReflect.Descriptor instead.
 func (*OperationFilter) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{7}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OperationFilter) GetStates() []OperationState {
@@ -900,7 +1330,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1342,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1355,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{8}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -953,7 +1383,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1395,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1408,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{9}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchOperationRequest) GetOperationId() string {
@@ -999,7 +1429,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1441,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1454,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{10}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -1047,7 +1477,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1489,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1502,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{11}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelOperationRequest) GetOperationId() string {
@@ -1100,7 +1530,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_onceward_v1_action_service_proto_msgTypes[12]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1542,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_action_service_proto_msgTypes[12]
+	mi := &file_onceward_v1_action_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1555,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{12}
+	return file_onceward_v1_action_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -1154,14 +1584,25 @@ const file_onceward_v1_action_service_proto_rawDesc = "" +
 	"\x15corrects_operation_id\x18\t \x01(\tR\x13correctsOperationId\x12;\n" +
 	"\x1adistinct_from_operation_id\x18\n" +
 	" \x01(\tR\x17distinctFromOperationIdB\x10\n" +
-	"\x0earguments_form\"\xd9\x01\n" +
+	"\x0earguments_form\"\xcb\x02\n" +
 	"\x15RequestActionResponse\x124\n" +
 	"\toperation\x18\x01 \x01(\v2\x16.onceward.v1.OperationR\toperation\x12\x1a\n" +
 	"\breplayed\x18\x02 \x01(\bR\breplayed\x12:\n" +
 	"\vdisposition\x18\x03 \x01(\x0e2\x18.onceward.v1.DispositionR\vdisposition\x122\n" +
-	"\tnext_step\x18\x04 \x01(\v2\x15.onceward.v1.NextStepR\bnextStep\"S\n" +
+	"\tnext_step\x18\x04 \x01(\v2\x15.onceward.v1.NextStepR\bnextStep\x124\n" +
+	"\tduplicate\x18\x05 \x01(\v2\x16.onceward.v1.DuplicateR\tduplicate\x12:\n" +
+	"\vobservation\x18\x06 \x01(\v2\x18.onceward.v1.ObservationR\vobservation\"t\n" +
+	"\tDuplicate\x12-\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x17.onceward.v1.RetryCauseR\x05cause\x12\x16\n" +
+	"\x06stated\x18\x02 \x01(\bR\x06stated\x12 \n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation\"\xa4\x01\n" +
+	"\vObservation\x126\n" +
+	"\aoutcome\x18\x01 \x01(\x0e2\x1c.onceward.v1.ObservedOutcomeR\aoutcome\x12'\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x12\n" +
+	"\x04rule\x18\x03 \x01(\tR\x04rule\x12 \n" +
+	"\vexplanation\x18\x04 \x01(\tR\vexplanation\"S\n" +
 	"\x14PreviewActionRequest\x12;\n" +
-	"\arequest\x18\x01 \x01(\v2!.onceward.v1.RequestActionRequestR\arequest\"\xab\x02\n" +
+	"\arequest\x18\x01 \x01(\v2!.onceward.v1.RequestActionRequestR\arequest\"\xe0\x04\n" +
 	"\x15PreviewActionResponse\x125\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1b.onceward.v1.PreviewOutcomeR\aoutcome\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x125\n" +
@@ -1169,15 +1610,34 @@ const file_onceward_v1_action_service_proto_rawDesc = "" +
 	"key_source\x18\x03 \x01(\x0e2\x16.onceward.v1.KeySourceR\tkeySource\x12%\n" +
 	"\x0earguments_hash\x18\x04 \x01(\tR\rargumentsHash\x122\n" +
 	"\bexisting\x18\x05 \x01(\v2\x16.onceward.v1.OperationR\bexisting\x12 \n" +
-	"\vexplanation\x18\x06 \x01(\tR\vexplanation\"q\n" +
+	"\vexplanation\x18\x06 \x01(\tR\vexplanation\x12\x12\n" +
+	"\x04rule\x18\a \x01(\tR\x04rule\x12\x1f\n" +
+	"\vrule_reason\x18\b \x01(\tR\n" +
+	"ruleReason\x12%\n" +
+	"\x0epolicy_version\x18\t \x01(\tR\rpolicyVersion\x12(\n" +
+	"\x05stage\x18\n" +
+	" \x01(\x0e2\x12.onceward.v1.StageR\x05stage\x12\x16\n" +
+	"\x06amount\x18\v \x01(\tR\x06amount\x12\x1a\n" +
+	"\bcurrency\x18\f \x01(\tR\bcurrency\x120\n" +
+	"\abudgets\x18\r \x03(\v2\x16.onceward.v1.BudgetUseR\abudgets\x12\x18\n" +
+	"\aintents\x18\x0e \x03(\tR\aintents\x12-\n" +
+	"\x12required_approvals\x18\x0f \x01(\x05R\x11requiredApprovals\"\xb4\x01\n" +
+	"\tBudgetUse\x12\x16\n" +
+	"\x06budget\x18\x01 \x01(\tR\x06budget\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x12\n" +
+	"\x04used\x18\x04 \x01(\tR\x04used\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\tR\x06wanted\x123\n" +
+	"\afree_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06freeAt\"q\n" +
 	"\x13GetOperationRequest\x12#\n" +
 	"\foperation_id\x18\x01 \x01(\tH\x00R\voperationId\x12)\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tH\x00R\x0eidempotencyKeyB\n" +
 	"\n" +
-	"\bselector\"\x80\x01\n" +
+	"\bselector\"\xa7\x01\n" +
 	"\x14GetOperationResponse\x124\n" +
 	"\toperation\x18\x01 \x01(\v2\x16.onceward.v1.OperationR\toperation\x122\n" +
-	"\tnext_step\x18\x02 \x01(\v2\x15.onceward.v1.NextStepR\bnextStep\"\x89\x01\n" +
+	"\tnext_step\x18\x02 \x01(\v2\x15.onceward.v1.NextStepR\bnextStep\x12%\n" +
+	"\x0esigned_receipt\x18\x03 \x01(\tR\rsignedReceipt\"\x89\x01\n" +
 	"\x15ListOperationsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1212,20 +1672,33 @@ const file_onceward_v1_action_service_proto_rawDesc = "" +
 	"\x18RETRY_CAUSE_TOOL_TIMEOUT\x10\x03\x12\x1e\n" +
 	"\x1aRETRY_CAUSE_EXPLICIT_RETRY\x10\x04\x12\x1c\n" +
 	"\x18RETRY_CAUSE_CRASH_REPLAY\x10\x05\x12 \n" +
-	"\x1cRETRY_CAUSE_QUEUE_REDELIVERY\x10\x06*\xaa\x01\n" +
+	"\x1cRETRY_CAUSE_QUEUE_REDELIVERY\x10\x06*\xf3\x01\n" +
+	"\x0fObservedOutcome\x12 \n" +
+	"\x1cOBSERVED_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18OBSERVED_OUTCOME_EXECUTE\x10\x01\x12\x1e\n" +
+	"\x1aOBSERVED_OUTCOME_DUPLICATE\x10\x02\x12\x1d\n" +
+	"\x19OBSERVED_OUTCOME_MISMATCH\x10\x03\x12%\n" +
+	"!OBSERVED_OUTCOME_REQUIRE_APPROVAL\x10\x04\x12\x1c\n" +
+	"\x18OBSERVED_OUTCOME_REFUSED\x10\x05\x12\x1c\n" +
+	"\x18OBSERVED_OUTCOME_INVALID\x10\x06*\xaa\x01\n" +
 	"\vDisposition\x12\x1b\n" +
 	"\x17DISPOSITION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DISPOSITION_EXECUTED\x10\x01\x12\x18\n" +
 	"\x14DISPOSITION_REPLAYED\x10\x02\x12\x16\n" +
 	"\x12DISPOSITION_JOINED\x10\x03\x12\x18\n" +
 	"\x14DISPOSITION_ACCEPTED\x10\x04\x12\x18\n" +
-	"\x14DISPOSITION_OBSERVED\x10\x05*\xaa\x01\n" +
+	"\x14DISPOSITION_OBSERVED\x10\x05*\xc5\x02\n" +
 	"\x0ePreviewOutcome\x12\x1f\n" +
 	"\x1bPREVIEW_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17PREVIEW_OUTCOME_EXECUTE\x10\x01\x12\x1a\n" +
 	"\x16PREVIEW_OUTCOME_REPLAY\x10\x02\x12\x18\n" +
 	"\x14PREVIEW_OUTCOME_JOIN\x10\x03\x12$\n" +
-	" PREVIEW_OUTCOME_REQUIRE_APPROVAL\x10\x042\xaa\x04\n" +
+	" PREVIEW_OUTCOME_REQUIRE_APPROVAL\x10\x04\x12\x18\n" +
+	"\x14PREVIEW_OUTCOME_DENY\x10\x05\x12\x1b\n" +
+	"\x17PREVIEW_OUTCOME_OBSERVE\x10\x06\x12$\n" +
+	" PREVIEW_OUTCOME_BUDGET_EXHAUSTED\x10\a\x12\x1f\n" +
+	"\x1bPREVIEW_OUTCOME_INTENT_OPEN\x10\b\x12\x1b\n" +
+	"\x17PREVIEW_OUTCOME_STOPPED\x10\t2\xaa\x04\n" +
 	"\rActionService\x12V\n" +
 	"\rRequestAction\x12!.onceward.v1.RequestActionRequest\x1a\".onceward.v1.RequestActionResponse\x12V\n" +
 	"\rPreviewAction\x12!.onceward.v1.PreviewActionRequest\x1a\".onceward.v1.PreviewActionResponse\x12S\n" +
@@ -1246,72 +1719,84 @@ func file_onceward_v1_action_service_proto_rawDescGZIP() []byte {
 	return file_onceward_v1_action_service_proto_rawDescData
 }
 
-var file_onceward_v1_action_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_onceward_v1_action_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_onceward_v1_action_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_onceward_v1_action_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_onceward_v1_action_service_proto_goTypes = []any{
 	(RetryCause)(0),                 // 0: onceward.v1.RetryCause
-	(Disposition)(0),                // 1: onceward.v1.Disposition
-	(PreviewOutcome)(0),             // 2: onceward.v1.PreviewOutcome
-	(*RequestActionRequest)(nil),    // 3: onceward.v1.RequestActionRequest
-	(*RequestActionResponse)(nil),   // 4: onceward.v1.RequestActionResponse
-	(*PreviewActionRequest)(nil),    // 5: onceward.v1.PreviewActionRequest
-	(*PreviewActionResponse)(nil),   // 6: onceward.v1.PreviewActionResponse
-	(*GetOperationRequest)(nil),     // 7: onceward.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),    // 8: onceward.v1.GetOperationResponse
-	(*ListOperationsRequest)(nil),   // 9: onceward.v1.ListOperationsRequest
-	(*OperationFilter)(nil),         // 10: onceward.v1.OperationFilter
-	(*ListOperationsResponse)(nil),  // 11: onceward.v1.ListOperationsResponse
-	(*WatchOperationRequest)(nil),   // 12: onceward.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),  // 13: onceward.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),  // 14: onceward.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil), // 15: onceward.v1.CancelOperationResponse
-	(*structpb.Struct)(nil),         // 16: google.protobuf.Struct
-	(*RunContext)(nil),              // 17: onceward.v1.RunContext
-	(*durationpb.Duration)(nil),     // 18: google.protobuf.Duration
-	(*Operation)(nil),               // 19: onceward.v1.Operation
-	(*NextStep)(nil),                // 20: onceward.v1.NextStep
-	(KeySource)(0),                  // 21: onceward.v1.KeySource
-	(OperationState)(0),             // 22: onceward.v1.OperationState
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(ObservedOutcome)(0),            // 1: onceward.v1.ObservedOutcome
+	(Disposition)(0),                // 2: onceward.v1.Disposition
+	(PreviewOutcome)(0),             // 3: onceward.v1.PreviewOutcome
+	(*RequestActionRequest)(nil),    // 4: onceward.v1.RequestActionRequest
+	(*RequestActionResponse)(nil),   // 5: onceward.v1.RequestActionResponse
+	(*Duplicate)(nil),               // 6: onceward.v1.Duplicate
+	(*Observation)(nil),             // 7: onceward.v1.Observation
+	(*PreviewActionRequest)(nil),    // 8: onceward.v1.PreviewActionRequest
+	(*PreviewActionResponse)(nil),   // 9: onceward.v1.PreviewActionResponse
+	(*BudgetUse)(nil),               // 10: onceward.v1.BudgetUse
+	(*GetOperationRequest)(nil),     // 11: onceward.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),    // 12: onceward.v1.GetOperationResponse
+	(*ListOperationsRequest)(nil),   // 13: onceward.v1.ListOperationsRequest
+	(*OperationFilter)(nil),         // 14: onceward.v1.OperationFilter
+	(*ListOperationsResponse)(nil),  // 15: onceward.v1.ListOperationsResponse
+	(*WatchOperationRequest)(nil),   // 16: onceward.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),  // 17: onceward.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),  // 18: onceward.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil), // 19: onceward.v1.CancelOperationResponse
+	(*structpb.Struct)(nil),         // 20: google.protobuf.Struct
+	(*RunContext)(nil),              // 21: onceward.v1.RunContext
+	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
+	(*Operation)(nil),               // 23: onceward.v1.Operation
+	(*NextStep)(nil),                // 24: onceward.v1.NextStep
+	(KeySource)(0),                  // 25: onceward.v1.KeySource
+	(Stage)(0),                      // 26: onceward.v1.Stage
+	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
+	(OperationState)(0),             // 28: onceward.v1.OperationState
 }
 var file_onceward_v1_action_service_proto_depIdxs = []int32{
-	16, // 0: onceward.v1.RequestActionRequest.arguments:type_name -> google.protobuf.Struct
-	17, // 1: onceward.v1.RequestActionRequest.run:type_name -> onceward.v1.RunContext
+	20, // 0: onceward.v1.RequestActionRequest.arguments:type_name -> google.protobuf.Struct
+	21, // 1: onceward.v1.RequestActionRequest.run:type_name -> onceward.v1.RunContext
 	0,  // 2: onceward.v1.RequestActionRequest.retry_cause:type_name -> onceward.v1.RetryCause
-	18, // 3: onceward.v1.RequestActionRequest.wait:type_name -> google.protobuf.Duration
-	19, // 4: onceward.v1.RequestActionResponse.operation:type_name -> onceward.v1.Operation
-	1,  // 5: onceward.v1.RequestActionResponse.disposition:type_name -> onceward.v1.Disposition
-	20, // 6: onceward.v1.RequestActionResponse.next_step:type_name -> onceward.v1.NextStep
-	3,  // 7: onceward.v1.PreviewActionRequest.request:type_name -> onceward.v1.RequestActionRequest
-	2,  // 8: onceward.v1.PreviewActionResponse.outcome:type_name -> onceward.v1.PreviewOutcome
-	21, // 9: onceward.v1.PreviewActionResponse.key_source:type_name -> onceward.v1.KeySource
-	19, // 10: onceward.v1.PreviewActionResponse.existing:type_name -> onceward.v1.Operation
-	19, // 11: onceward.v1.GetOperationResponse.operation:type_name -> onceward.v1.Operation
-	20, // 12: onceward.v1.GetOperationResponse.next_step:type_name -> onceward.v1.NextStep
-	10, // 13: onceward.v1.ListOperationsRequest.filter:type_name -> onceward.v1.OperationFilter
-	22, // 14: onceward.v1.OperationFilter.states:type_name -> onceward.v1.OperationState
-	23, // 15: onceward.v1.OperationFilter.created_after:type_name -> google.protobuf.Timestamp
-	23, // 16: onceward.v1.OperationFilter.created_before:type_name -> google.protobuf.Timestamp
-	19, // 17: onceward.v1.ListOperationsResponse.operations:type_name -> onceward.v1.Operation
-	19, // 18: onceward.v1.WatchOperationResponse.operation:type_name -> onceward.v1.Operation
-	19, // 19: onceward.v1.CancelOperationResponse.operation:type_name -> onceward.v1.Operation
-	3,  // 20: onceward.v1.ActionService.RequestAction:input_type -> onceward.v1.RequestActionRequest
-	5,  // 21: onceward.v1.ActionService.PreviewAction:input_type -> onceward.v1.PreviewActionRequest
-	7,  // 22: onceward.v1.ActionService.GetOperation:input_type -> onceward.v1.GetOperationRequest
-	9,  // 23: onceward.v1.ActionService.ListOperations:input_type -> onceward.v1.ListOperationsRequest
-	12, // 24: onceward.v1.ActionService.WatchOperation:input_type -> onceward.v1.WatchOperationRequest
-	14, // 25: onceward.v1.ActionService.CancelOperation:input_type -> onceward.v1.CancelOperationRequest
-	4,  // 26: onceward.v1.ActionService.RequestAction:output_type -> onceward.v1.RequestActionResponse
-	6,  // 27: onceward.v1.ActionService.PreviewAction:output_type -> onceward.v1.PreviewActionResponse
-	8,  // 28: onceward.v1.ActionService.GetOperation:output_type -> onceward.v1.GetOperationResponse
-	11, // 29: onceward.v1.ActionService.ListOperations:output_type -> onceward.v1.ListOperationsResponse
-	13, // 30: onceward.v1.ActionService.WatchOperation:output_type -> onceward.v1.WatchOperationResponse
-	15, // 31: onceward.v1.ActionService.CancelOperation:output_type -> onceward.v1.CancelOperationResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	22, // 3: onceward.v1.RequestActionRequest.wait:type_name -> google.protobuf.Duration
+	23, // 4: onceward.v1.RequestActionResponse.operation:type_name -> onceward.v1.Operation
+	2,  // 5: onceward.v1.RequestActionResponse.disposition:type_name -> onceward.v1.Disposition
+	24, // 6: onceward.v1.RequestActionResponse.next_step:type_name -> onceward.v1.NextStep
+	6,  // 7: onceward.v1.RequestActionResponse.duplicate:type_name -> onceward.v1.Duplicate
+	7,  // 8: onceward.v1.RequestActionResponse.observation:type_name -> onceward.v1.Observation
+	0,  // 9: onceward.v1.Duplicate.cause:type_name -> onceward.v1.RetryCause
+	1,  // 10: onceward.v1.Observation.outcome:type_name -> onceward.v1.ObservedOutcome
+	4,  // 11: onceward.v1.PreviewActionRequest.request:type_name -> onceward.v1.RequestActionRequest
+	3,  // 12: onceward.v1.PreviewActionResponse.outcome:type_name -> onceward.v1.PreviewOutcome
+	25, // 13: onceward.v1.PreviewActionResponse.key_source:type_name -> onceward.v1.KeySource
+	23, // 14: onceward.v1.PreviewActionResponse.existing:type_name -> onceward.v1.Operation
+	26, // 15: onceward.v1.PreviewActionResponse.stage:type_name -> onceward.v1.Stage
+	10, // 16: onceward.v1.PreviewActionResponse.budgets:type_name -> onceward.v1.BudgetUse
+	27, // 17: onceward.v1.BudgetUse.free_at:type_name -> google.protobuf.Timestamp
+	23, // 18: onceward.v1.GetOperationResponse.operation:type_name -> onceward.v1.Operation
+	24, // 19: onceward.v1.GetOperationResponse.next_step:type_name -> onceward.v1.NextStep
+	14, // 20: onceward.v1.ListOperationsRequest.filter:type_name -> onceward.v1.OperationFilter
+	28, // 21: onceward.v1.OperationFilter.states:type_name -> onceward.v1.OperationState
+	27, // 22: onceward.v1.OperationFilter.created_after:type_name -> google.protobuf.Timestamp
+	27, // 23: onceward.v1.OperationFilter.created_before:type_name -> google.protobuf.Timestamp
+	23, // 24: onceward.v1.ListOperationsResponse.operations:type_name -> onceward.v1.Operation
+	23, // 25: onceward.v1.WatchOperationResponse.operation:type_name -> onceward.v1.Operation
+	23, // 26: onceward.v1.CancelOperationResponse.operation:type_name -> onceward.v1.Operation
+	4,  // 27: onceward.v1.ActionService.RequestAction:input_type -> onceward.v1.RequestActionRequest
+	8,  // 28: onceward.v1.ActionService.PreviewAction:input_type -> onceward.v1.PreviewActionRequest
+	11, // 29: onceward.v1.ActionService.GetOperation:input_type -> onceward.v1.GetOperationRequest
+	13, // 30: onceward.v1.ActionService.ListOperations:input_type -> onceward.v1.ListOperationsRequest
+	16, // 31: onceward.v1.ActionService.WatchOperation:input_type -> onceward.v1.WatchOperationRequest
+	18, // 32: onceward.v1.ActionService.CancelOperation:input_type -> onceward.v1.CancelOperationRequest
+	5,  // 33: onceward.v1.ActionService.RequestAction:output_type -> onceward.v1.RequestActionResponse
+	9,  // 34: onceward.v1.ActionService.PreviewAction:output_type -> onceward.v1.PreviewActionResponse
+	12, // 35: onceward.v1.ActionService.GetOperation:output_type -> onceward.v1.GetOperationResponse
+	15, // 36: onceward.v1.ActionService.ListOperations:output_type -> onceward.v1.ListOperationsResponse
+	17, // 37: onceward.v1.ActionService.WatchOperation:output_type -> onceward.v1.WatchOperationResponse
+	19, // 38: onceward.v1.ActionService.CancelOperation:output_type -> onceward.v1.CancelOperationResponse
+	33, // [33:39] is the sub-list for method output_type
+	27, // [27:33] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_action_service_proto_init() }
@@ -1324,7 +1809,7 @@ func file_onceward_v1_action_service_proto_init() {
 		(*RequestActionRequest_Arguments)(nil),
 		(*RequestActionRequest_ArgumentsJson)(nil),
 	}
-	file_onceward_v1_action_service_proto_msgTypes[4].OneofWrappers = []any{
+	file_onceward_v1_action_service_proto_msgTypes[7].OneofWrappers = []any{
 		(*GetOperationRequest_OperationId)(nil),
 		(*GetOperationRequest_IdempotencyKey)(nil),
 	}
@@ -1333,8 +1818,8 @@ func file_onceward_v1_action_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_onceward_v1_action_service_proto_rawDesc), len(file_onceward_v1_action_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   13,
+			NumEnums:      4,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -315,7 +315,19 @@ type ActionTypeDescription struct {
 	// Lookup is implemented for this type.
 	CanLookUp bool `protobuf:"varint,17,opt,name=can_look_up,json=canLookUp,proto3" json:"can_look_up,omitempty"`
 	// What the provider behind the adapter promises, required.
-	Contract      *AdapterContract `protobuf:"bytes,18,opt,name=contract,proto3" json:"contract,omitempty"`
+	Contract *AdapterContract `protobuf:"bytes,18,opt,name=contract,proto3" json:"contract,omitempty"`
+	// What the action spends and to whom, for budgets.
+	Spending *Spending `protobuf:"bytes,19,opt,name=spending,proto3" json:"spending,omitempty"`
+	// The intents that the action belongs to.
+	Intents []*Intent `protobuf:"bytes,20,rep,name=intents,proto3" json:"intents,omitempty"`
+	// Dotted paths of arguments, and names of receipt fields, that are shown to
+	// nobody but those who decide about the action.
+	SensitiveArguments []string `protobuf:"bytes,21,rep,name=sensitive_arguments,json=sensitiveArguments,proto3" json:"sensitive_arguments,omitempty"`
+	// See sensitive_arguments.
+	SensitiveReceiptFields []string `protobuf:"bytes,22,rep,name=sensitive_receipt_fields,json=sensitiveReceiptFields,proto3" json:"sensitive_receipt_fields,omitempty"`
+	// The audience of the operation tokens that the adapter passes on in the stage
+	// enforce; empty for none.
+	TokenAudience string `protobuf:"bytes,23,opt,name=token_audience,json=tokenAudience,proto3" json:"token_audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +486,41 @@ func (x *ActionTypeDescription) GetContract() *AdapterContract {
 		return x.Contract
 	}
 	return nil
+}
+
+func (x *ActionTypeDescription) GetSpending() *Spending {
+	if x != nil {
+		return x.Spending
+	}
+	return nil
+}
+
+func (x *ActionTypeDescription) GetIntents() []*Intent {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+func (x *ActionTypeDescription) GetSensitiveArguments() []string {
+	if x != nil {
+		return x.SensitiveArguments
+	}
+	return nil
+}
+
+func (x *ActionTypeDescription) GetSensitiveReceiptFields() []string {
+	if x != nil {
+		return x.SensitiveReceiptFields
+	}
+	return nil
+}
+
+func (x *ActionTypeDescription) GetTokenAudience() string {
+	if x != nil {
+		return x.TokenAudience
+	}
+	return ""
 }
 
 // AdapterContract is what a provider promises. What its manual does not promise
@@ -741,6 +788,138 @@ func (x *LookupRules) GetReadGap() *durationpb.Duration {
 	return nil
 }
 
+// Spending says what an action costs: expressions (CEL) over args.
+type Spending struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The amount, in the currency's major unit: an integer, or the text of an
+	// exact decimal. minor_to_decimal(args.amount, 2) makes one of cents.
+	Amount string `protobuf:"bytes,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The currency: a text (ISO 4217).
+	Currency string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	// Who gets it, or is concerned by it: a text. Budgets can be kept for each.
+	Counterparty  string `protobuf:"bytes,3,opt,name=counterparty,proto3" json:"counterparty,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spending) Reset() {
+	*x = Spending{}
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spending) ProtoMessage() {}
+
+func (x *Spending) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
+func (*Spending) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Spending) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Spending) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *Spending) GetCounterparty() string {
+	if x != nil {
+		return x.Counterparty
+	}
+	return ""
+}
+
+// Intent is a goal above the key: while an operation under it is open, another
+// one is refused. Action types that name the same intent with the same part
+// names share it.
+type Intent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as order_refund.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is about; each part from an argument.
+	Parts []*KeyPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	// How long after a success another operation under it must name the first one
+	// in distinct_from_operation_id.
+	Quiet         *durationpb.Duration `protobuf:"bytes,3,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Intent) Reset() {
+	*x = Intent{}
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Intent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Intent) ProtoMessage() {}
+
+func (x *Intent) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Intent.ProtoReflect.Descriptor instead.
+func (*Intent) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Intent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Intent) GetParts() []*KeyPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Intent) GetQuiet() *durationpb.Duration {
+	if x != nil {
+		return x.Quiet
+	}
+	return nil
+}
+
 // ExecuteRequest is one attempt. Onceward freezes its bytes at the first
 // attempt; the same operation is never sent with others.
 type ExecuteRequest struct {
@@ -765,13 +944,17 @@ type ExecuteRequest struct {
 	// any size in plain digits). It matches the schema. Decode its numbers
 	// without rounding.
 	ArgumentsJson string `protobuf:"bytes,7,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The operation token of this attempt, for the internal service that performs
+	// the write; empty unless the stage is enforce and the action type names an
+	// audience.
+	OperationToken string `protobuf:"bytes,8,opt,name=operation_token,json=operationToken,proto3" json:"operation_token,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +966,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +979,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{6}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecuteRequest) GetActionType() string {
@@ -848,6 +1031,13 @@ func (x *ExecuteRequest) GetArgumentsJson() string {
 	return ""
 }
 
+func (x *ExecuteRequest) GetOperationToken() string {
+	if x != nil {
+		return x.OperationToken
+	}
+	return ""
+}
+
 // ExecuteResponse says what one attempt proves.
 type ExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -859,7 +1049,7 @@ type ExecuteResponse struct {
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1061,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1074,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{7}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExecuteResponse) GetOutcome() *Outcome {
@@ -922,7 +1112,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1124,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1137,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{8}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Outcome) GetKind() OutcomeKind {
@@ -1014,7 +1204,7 @@ type LookupRequest struct {
 
 func (x *LookupRequest) Reset() {
 	*x = LookupRequest{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1216,7 @@ func (x *LookupRequest) String() string {
 func (*LookupRequest) ProtoMessage() {}
 
 func (x *LookupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1229,7 @@ func (x *LookupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
 func (*LookupRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{9}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LookupRequest) GetActionType() string {
@@ -1123,7 +1313,7 @@ type LookupResponse struct {
 
 func (x *LookupResponse) Reset() {
 	*x = LookupResponse{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1325,7 @@ func (x *LookupResponse) String() string {
 func (*LookupResponse) ProtoMessage() {}
 
 func (x *LookupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1338,7 @@ func (x *LookupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupResponse.ProtoReflect.Descriptor instead.
 func (*LookupResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{10}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LookupResponse) GetFinding() *Finding {
@@ -1181,7 +1371,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1383,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1396,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{11}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Finding) GetKind() FindingKind {
@@ -1258,7 +1448,7 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"!onceward/v1/adapter_service.proto\x12\vonceward.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!onceward/v1/catalog_service.proto\x1a\x1bonceward/v1/operation.proto\"\x11\n" +
 	"\x0fDescribeRequest\"Y\n" +
 	"\x10DescribeResponse\x12E\n" +
-	"\faction_types\x18\x01 \x03(\v2\".onceward.v1.ActionTypeDescriptionR\vactionTypes\"\x93\x06\n" +
+	"\faction_types\x18\x01 \x03(\v2\".onceward.v1.ActionTypeDescriptionR\vactionTypes\"\x87\b\n" +
 	"\x15ActionTypeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12 \n" +
@@ -1280,7 +1470,12 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"\vexpired_key\x18\x10 \x01(\x0e2\x17.onceward.v1.ExpiredKeyR\n" +
 	"expiredKey\x12\x1e\n" +
 	"\vcan_look_up\x18\x11 \x01(\bR\tcanLookUp\x128\n" +
-	"\bcontract\x18\x12 \x01(\v2\x1c.onceward.v1.AdapterContractR\bcontract\"\x9d\x02\n" +
+	"\bcontract\x18\x12 \x01(\v2\x1c.onceward.v1.AdapterContractR\bcontract\x121\n" +
+	"\bspending\x18\x13 \x01(\v2\x15.onceward.v1.SpendingR\bspending\x12-\n" +
+	"\aintents\x18\x14 \x03(\v2\x13.onceward.v1.IntentR\aintents\x12/\n" +
+	"\x13sensitive_arguments\x18\x15 \x03(\tR\x12sensitiveArguments\x128\n" +
+	"\x18sensitive_receipt_fields\x18\x16 \x03(\tR\x16sensitiveReceiptFields\x12%\n" +
+	"\x0etoken_audience\x18\x17 \x01(\tR\rtokenAudience\"\x9d\x02\n" +
 	"\x0fAdapterContract\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12)\n" +
@@ -1302,7 +1497,15 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"\vsettle_time\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"settleTime\x12%\n" +
 	"\x0enegative_reads\x18\x03 \x01(\x05R\rnegativeReads\x124\n" +
-	"\bread_gap\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\areadGap\"\xfb\x01\n" +
+	"\bread_gap\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\areadGap\"b\n" +
+	"\bSpending\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\tR\x06amount\x12\x1a\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12\"\n" +
+	"\fcounterparty\x18\x03 \x01(\tR\fcounterparty\"y\n" +
+	"\x06Intent\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
+	"\x05parts\x18\x02 \x03(\v2\x14.onceward.v1.KeyPartR\x05parts\x12/\n" +
+	"\x05quiet\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05quiet\"\xa4\x02\n" +
 	"\x0eExecuteRequest\x12\x1f\n" +
 	"\vaction_type\x18\x01 \x01(\tR\n" +
 	"actionType\x12\x18\n" +
@@ -1311,7 +1514,8 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12!\n" +
 	"\foperation_id\x18\x05 \x01(\tR\voperationId\x12!\n" +
 	"\fprovider_key\x18\x06 \x01(\tR\vproviderKey\x12%\n" +
-	"\x0earguments_json\x18\a \x01(\tR\rargumentsJson\"A\n" +
+	"\x0earguments_json\x18\a \x01(\tR\rargumentsJson\x12'\n" +
+	"\x0foperation_token\x18\b \x01(\tR\x0eoperationToken\"A\n" +
 	"\x0fExecuteResponse\x12.\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x14.onceward.v1.OutcomeR\aoutcome\"\xef\x01\n" +
 	"\aOutcome\x12,\n" +
@@ -1386,7 +1590,7 @@ func file_onceward_v1_adapter_service_proto_rawDescGZIP() []byte {
 }
 
 var file_onceward_v1_adapter_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_onceward_v1_adapter_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_onceward_v1_adapter_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_onceward_v1_adapter_service_proto_goTypes = []any{
 	(OutcomeKind)(0),              // 0: onceward.v1.OutcomeKind
 	(FindingKind)(0),              // 1: onceward.v1.FindingKind
@@ -1396,61 +1600,67 @@ var file_onceward_v1_adapter_service_proto_goTypes = []any{
 	(*AdapterContract)(nil),       // 5: onceward.v1.AdapterContract
 	(*KeyRules)(nil),              // 6: onceward.v1.KeyRules
 	(*LookupRules)(nil),           // 7: onceward.v1.LookupRules
-	(*ExecuteRequest)(nil),        // 8: onceward.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),       // 9: onceward.v1.ExecuteResponse
-	(*Outcome)(nil),               // 10: onceward.v1.Outcome
-	(*LookupRequest)(nil),         // 11: onceward.v1.LookupRequest
-	(*LookupResponse)(nil),        // 12: onceward.v1.LookupResponse
-	(*Finding)(nil),               // 13: onceward.v1.Finding
-	(Risk)(0),                     // 14: onceward.v1.Risk
-	(*KeyPart)(nil),               // 15: onceward.v1.KeyPart
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(ExpiredKey)(0),               // 17: onceward.v1.ExpiredKey
-	(*Receipt)(nil),               // 18: onceward.v1.Receipt
-	(*Failure)(nil),               // 19: onceward.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Spending)(nil),              // 8: onceward.v1.Spending
+	(*Intent)(nil),                // 9: onceward.v1.Intent
+	(*ExecuteRequest)(nil),        // 10: onceward.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),       // 11: onceward.v1.ExecuteResponse
+	(*Outcome)(nil),               // 12: onceward.v1.Outcome
+	(*LookupRequest)(nil),         // 13: onceward.v1.LookupRequest
+	(*LookupResponse)(nil),        // 14: onceward.v1.LookupResponse
+	(*Finding)(nil),               // 15: onceward.v1.Finding
+	(Risk)(0),                     // 16: onceward.v1.Risk
+	(*KeyPart)(nil),               // 17: onceward.v1.KeyPart
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(ExpiredKey)(0),               // 19: onceward.v1.ExpiredKey
+	(*Receipt)(nil),               // 20: onceward.v1.Receipt
+	(*Failure)(nil),               // 21: onceward.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_onceward_v1_adapter_service_proto_depIdxs = []int32{
 	4,  // 0: onceward.v1.DescribeResponse.action_types:type_name -> onceward.v1.ActionTypeDescription
-	14, // 1: onceward.v1.ActionTypeDescription.risk:type_name -> onceward.v1.Risk
-	15, // 2: onceward.v1.ActionTypeDescription.key_recipe:type_name -> onceward.v1.KeyPart
-	16, // 3: onceward.v1.ActionTypeDescription.approval_ttl:type_name -> google.protobuf.Duration
-	16, // 4: onceward.v1.ActionTypeDescription.attempt_timeout:type_name -> google.protobuf.Duration
-	16, // 5: onceward.v1.ActionTypeDescription.window:type_name -> google.protobuf.Duration
-	17, // 6: onceward.v1.ActionTypeDescription.expired_key:type_name -> onceward.v1.ExpiredKey
+	16, // 1: onceward.v1.ActionTypeDescription.risk:type_name -> onceward.v1.Risk
+	17, // 2: onceward.v1.ActionTypeDescription.key_recipe:type_name -> onceward.v1.KeyPart
+	18, // 3: onceward.v1.ActionTypeDescription.approval_ttl:type_name -> google.protobuf.Duration
+	18, // 4: onceward.v1.ActionTypeDescription.attempt_timeout:type_name -> google.protobuf.Duration
+	18, // 5: onceward.v1.ActionTypeDescription.window:type_name -> google.protobuf.Duration
+	19, // 6: onceward.v1.ActionTypeDescription.expired_key:type_name -> onceward.v1.ExpiredKey
 	5,  // 7: onceward.v1.ActionTypeDescription.contract:type_name -> onceward.v1.AdapterContract
-	6,  // 8: onceward.v1.AdapterContract.keys:type_name -> onceward.v1.KeyRules
-	7,  // 9: onceward.v1.AdapterContract.look_up:type_name -> onceward.v1.LookupRules
-	16, // 10: onceward.v1.AdapterContract.late_landing:type_name -> google.protobuf.Duration
-	16, // 11: onceward.v1.AdapterContract.event_wait:type_name -> google.protobuf.Duration
-	16, // 12: onceward.v1.KeyRules.window:type_name -> google.protobuf.Duration
-	16, // 13: onceward.v1.KeyRules.margin:type_name -> google.protobuf.Duration
-	16, // 14: onceward.v1.KeyRules.in_flight:type_name -> google.protobuf.Duration
-	16, // 15: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
-	16, // 16: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
-	10, // 17: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
-	0,  // 18: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
-	18, // 19: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
-	19, // 20: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
-	16, // 21: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	20, // 22: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
-	20, // 23: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
-	13, // 24: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
-	1,  // 25: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
-	18, // 26: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
-	19, // 27: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
-	16, // 28: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
-	2,  // 29: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
-	8,  // 30: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
-	11, // 31: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
-	3,  // 32: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
-	9,  // 33: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
-	12, // 34: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
-	32, // [32:35] is the sub-list for method output_type
-	29, // [29:32] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	8,  // 8: onceward.v1.ActionTypeDescription.spending:type_name -> onceward.v1.Spending
+	9,  // 9: onceward.v1.ActionTypeDescription.intents:type_name -> onceward.v1.Intent
+	6,  // 10: onceward.v1.AdapterContract.keys:type_name -> onceward.v1.KeyRules
+	7,  // 11: onceward.v1.AdapterContract.look_up:type_name -> onceward.v1.LookupRules
+	18, // 12: onceward.v1.AdapterContract.late_landing:type_name -> google.protobuf.Duration
+	18, // 13: onceward.v1.AdapterContract.event_wait:type_name -> google.protobuf.Duration
+	18, // 14: onceward.v1.KeyRules.window:type_name -> google.protobuf.Duration
+	18, // 15: onceward.v1.KeyRules.margin:type_name -> google.protobuf.Duration
+	18, // 16: onceward.v1.KeyRules.in_flight:type_name -> google.protobuf.Duration
+	18, // 17: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
+	18, // 18: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
+	17, // 19: onceward.v1.Intent.parts:type_name -> onceward.v1.KeyPart
+	18, // 20: onceward.v1.Intent.quiet:type_name -> google.protobuf.Duration
+	12, // 21: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
+	0,  // 22: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
+	20, // 23: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
+	21, // 24: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
+	18, // 25: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	22, // 26: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
+	22, // 27: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
+	15, // 28: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
+	1,  // 29: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
+	20, // 30: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
+	21, // 31: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
+	18, // 32: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
+	2,  // 33: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
+	10, // 34: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
+	13, // 35: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
+	3,  // 36: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
+	11, // 37: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
+	14, // 38: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
+	36, // [36:39] is the sub-list for method output_type
+	33, // [33:36] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_adapter_service_proto_init() }
@@ -1466,7 +1676,7 @@ func file_onceward_v1_adapter_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_onceward_v1_adapter_service_proto_rawDesc), len(file_onceward_v1_adapter_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -351,6 +351,68 @@ func (ReviewDecision) EnumDescriptor() ([]byte, []int) {
 	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{4}
 }
 
+// Stage is how far an action type is switched on for a tenant.
+type Stage int32
+
+const (
+	// Never sent.
+	Stage_STAGE_UNSPECIFIED Stage = 0
+	// Seen and recorded only: the planner performs the action as before.
+	Stage_STAGE_OBSERVE Stage = 1
+	// Deduplicated, with receipts; doubt goes to a person.
+	Stage_STAGE_PROTECT Stage = 2
+	// As protect, and doubt is resolved by reconciliation.
+	Stage_STAGE_RECONCILE Stage = 3
+	// As reconcile, and internal services accept only writes that carry an
+	// operation token.
+	Stage_STAGE_ENFORCE Stage = 4
+)
+
+// Enum value maps for Stage.
+var (
+	Stage_name = map[int32]string{
+		0: "STAGE_UNSPECIFIED",
+		1: "STAGE_OBSERVE",
+		2: "STAGE_PROTECT",
+		3: "STAGE_RECONCILE",
+		4: "STAGE_ENFORCE",
+	}
+	Stage_value = map[string]int32{
+		"STAGE_UNSPECIFIED": 0,
+		"STAGE_OBSERVE":     1,
+		"STAGE_PROTECT":     2,
+		"STAGE_RECONCILE":   3,
+		"STAGE_ENFORCE":     4,
+	}
+)
+
+func (x Stage) Enum() *Stage {
+	p := new(Stage)
+	*p = x
+	return p
+}
+
+func (x Stage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Stage) Descriptor() protoreflect.EnumDescriptor {
+	return file_onceward_v1_operation_proto_enumTypes[5].Descriptor()
+}
+
+func (Stage) Type() protoreflect.EnumType {
+	return &file_onceward_v1_operation_proto_enumTypes[5]
+}
+
+func (x Stage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Stage.Descriptor instead.
+func (Stage) EnumDescriptor() ([]byte, []int) {
+	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{5}
+}
+
 // NextStepKind is what a planner should do.
 type NextStepKind int32
 
@@ -368,6 +430,9 @@ const (
 	NextStepKind_NEXT_STEP_KIND_ASK_HUMAN NextStepKind = 4
 	// It did not happen and will not: tell the user.
 	NextStepKind_NEXT_STEP_KIND_STOP NextStepKind = 5
+	// Onceward only watches this action type: perform the action yourself, as
+	// before.
+	NextStepKind_NEXT_STEP_KIND_PROCEED NextStepKind = 6
 )
 
 // Enum value maps for NextStepKind.
@@ -379,6 +444,7 @@ var (
 		3: "NEXT_STEP_KIND_CORRECT_ARGUMENTS",
 		4: "NEXT_STEP_KIND_ASK_HUMAN",
 		5: "NEXT_STEP_KIND_STOP",
+		6: "NEXT_STEP_KIND_PROCEED",
 	}
 	NextStepKind_value = map[string]int32{
 		"NEXT_STEP_KIND_UNSPECIFIED":       0,
@@ -387,6 +453,7 @@ var (
 		"NEXT_STEP_KIND_CORRECT_ARGUMENTS": 3,
 		"NEXT_STEP_KIND_ASK_HUMAN":         4,
 		"NEXT_STEP_KIND_STOP":              5,
+		"NEXT_STEP_KIND_PROCEED":           6,
 	}
 )
 
@@ -401,11 +468,11 @@ func (x NextStepKind) String() string {
 }
 
 func (NextStepKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_onceward_v1_operation_proto_enumTypes[5].Descriptor()
+	return file_onceward_v1_operation_proto_enumTypes[6].Descriptor()
 }
 
 func (NextStepKind) Type() protoreflect.EnumType {
-	return &file_onceward_v1_operation_proto_enumTypes[5]
+	return &file_onceward_v1_operation_proto_enumTypes[6]
 }
 
 func (x NextStepKind) Number() protoreflect.EnumNumber {
@@ -414,7 +481,7 @@ func (x NextStepKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NextStepKind.Descriptor instead.
 func (NextStepKind) EnumDescriptor() ([]byte, []int) {
-	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{5}
+	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{6}
 }
 
 // Operation is the ledger's record of one logical action: the same for every
@@ -475,7 +542,19 @@ type Operation struct {
 	ProviderReference string `protobuf:"bytes,22,opt,name=provider_reference,json=providerReference,proto3" json:"provider_reference,omitempty"`
 	// Why the outcome is open, while state is UNKNOWN or PENDING: "ambiguous",
 	// "lease_expired", "awaiting_provider", "rate_limited" and so on.
-	Reason        string `protobuf:"bytes,23,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,23,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What the operation spends, as the action type's expression says: an exact
+	// decimal in the currency's major unit ("49.00"), and an ISO 4217 code. Both
+	// are empty where it spends nothing.
+	Amount string `protobuf:"bytes,24,opt,name=amount,proto3" json:"amount,omitempty"`
+	// See amount.
+	Currency string `protobuf:"bytes,25,opt,name=currency,proto3" json:"currency,omitempty"`
+	// The rollout stage that it was recorded under.
+	Stage Stage `protobuf:"varint,26,opt,name=stage,proto3,enum=onceward.v1.Stage" json:"stage,omitempty"`
+	// The version of the tenant's policy that allowed it, and the rule.
+	PolicyVersion string `protobuf:"bytes,27,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// See policy_version.
+	Rule          string `protobuf:"bytes,28,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -667,6 +746,41 @@ func (x *Operation) GetProviderReference() string {
 func (x *Operation) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *Operation) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Operation) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *Operation) GetStage() Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return Stage_STAGE_UNSPECIFIED
+}
+
+func (x *Operation) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
+}
+
+func (x *Operation) GetRule() string {
+	if x != nil {
+		return x.Rule
 	}
 	return ""
 }
@@ -969,7 +1083,15 @@ type Review struct {
 	// When it was decided.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	// What the deciding person wrote.
-	Note          string `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	// How many different reviewers must approve before anything is sent
+	// (approvals only).
+	RequiredApprovals int32 `protobuf:"varint,10,opt,name=required_approvals,json=requiredApprovals,proto3" json:"required_approvals,omitempty"`
+	// Who has approved so far.
+	Approvals []*Approval `protobuf:"bytes,11,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// The version of the tenant's policy that asks. An approval is for this
+	// version, for the operation and for its arguments hash, and for nothing else.
+	PolicyVersion string `protobuf:"bytes,12,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1067,6 +1189,91 @@ func (x *Review) GetNote() string {
 	return ""
 }
 
+func (x *Review) GetRequiredApprovals() int32 {
+	if x != nil {
+		return x.RequiredApprovals
+	}
+	return 0
+}
+
+func (x *Review) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Review) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
+}
+
+// Approval is one reviewer's yes.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Actor who approved.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// What that person wrote.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_onceward_v1_operation_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_operation_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Approval) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Approval) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Approval) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // RunContext says where in an agent's run a request comes from. It makes a key
 // where neither caller nor recipe does, and it is on record for people.
 type RunContext struct {
@@ -1082,14 +1289,18 @@ type RunContext struct {
 	// Version of the tool that asks.
 	ToolVersion string `protobuf:"bytes,5,opt,name=tool_version,json=toolVersion,proto3" json:"tool_version,omitempty"`
 	// Name of the agent.
-	Agent         string `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The process that asks (a worker, a pod), another one after a restart. Never
+	// part of a key: it tells a crash that is replayed from a model that calls
+	// again.
+	Instance      string `protobuf:"bytes,7,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunContext) Reset() {
 	*x = RunContext{}
-	mi := &file_onceward_v1_operation_proto_msgTypes[6]
+	mi := &file_onceward_v1_operation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1312,7 @@ func (x *RunContext) String() string {
 func (*RunContext) ProtoMessage() {}
 
 func (x *RunContext) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_operation_proto_msgTypes[6]
+	mi := &file_onceward_v1_operation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1325,7 @@ func (x *RunContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunContext.ProtoReflect.Descriptor instead.
 func (*RunContext) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{6}
+	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RunContext) GetRunId() string {
@@ -1159,6 +1370,13 @@ func (x *RunContext) GetAgent() string {
 	return ""
 }
 
+func (x *RunContext) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
 // NextStep is what a planner should do with an answer.
 type NextStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1174,7 +1392,7 @@ type NextStep struct {
 
 func (x *NextStep) Reset() {
 	*x = NextStep{}
-	mi := &file_onceward_v1_operation_proto_msgTypes[7]
+	mi := &file_onceward_v1_operation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1404,7 @@ func (x *NextStep) String() string {
 func (*NextStep) ProtoMessage() {}
 
 func (x *NextStep) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_operation_proto_msgTypes[7]
+	mi := &file_onceward_v1_operation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1417,7 @@ func (x *NextStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextStep.ProtoReflect.Descriptor instead.
 func (*NextStep) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{7}
+	return file_onceward_v1_operation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NextStep) GetKind() NextStepKind {
@@ -1227,7 +1445,7 @@ var File_onceward_v1_operation_proto protoreflect.FileDescriptor
 
 const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1bonceward/v1/operation.proto\x12\vonceward.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\b\n" +
+	"\x1bonceward/v1/operation.proto\x12\vonceward.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\t\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1f\n" +
@@ -1256,7 +1474,12 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\x0fnext_attempt_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12@\n" +
 	"\x0ewindow_ends_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\fwindowEndsAt\x12-\n" +
 	"\x12provider_reference\x18\x16 \x01(\tR\x11providerReference\x12\x16\n" +
-	"\x06reason\x18\x17 \x01(\tR\x06reason\"L\n" +
+	"\x06reason\x18\x17 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06amount\x18\x18 \x01(\tR\x06amount\x12\x1a\n" +
+	"\bcurrency\x18\x19 \x01(\tR\bcurrency\x12(\n" +
+	"\x05stage\x18\x1a \x01(\x0e2\x12.onceward.v1.StageR\x05stage\x12%\n" +
+	"\x0epolicy_version\x18\x1b \x01(\tR\rpolicyVersion\x12\x12\n" +
+	"\x04rule\x18\x1c \x01(\tR\x04rule\"L\n" +
 	"\aReceipt\x12-\n" +
 	"\x12provider_reference\x18\x01 \x01(\tR\x11providerReference\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\"\x96\x01\n" +
@@ -1277,7 +1500,7 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
 	"\bended_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x18\n" +
 	"\aoutcome\x18\x04 \x01(\tR\aoutcome\x12\x1a\n" +
-	"\bevidence\x18\x05 \x01(\tR\bevidence\"\xfe\x02\n" +
+	"\bevidence\x18\x05 \x01(\tR\bevidence\"\x89\x04\n" +
 	"\x06Review\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.onceward.v1.ReviewReasonR\x06reason\x12\x16\n" +
@@ -1290,7 +1513,15 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"decided_by\x18\a \x01(\tR\tdecidedBy\x129\n" +
 	"\n" +
 	"decided_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12\x12\n" +
-	"\x04note\x18\t \x01(\tR\x04note\"\xb1\x01\n" +
+	"\x04note\x18\t \x01(\tR\x04note\x12-\n" +
+	"\x12required_approvals\x18\n" +
+	" \x01(\x05R\x11requiredApprovals\x123\n" +
+	"\tapprovals\x18\v \x03(\v2\x15.onceward.v1.ApprovalR\tapprovals\x12%\n" +
+	"\x0epolicy_version\x18\f \x01(\tR\rpolicyVersion\"Z\n" +
+	"\bApproval\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\xcd\x01\n" +
 	"\n" +
 	"RunContext\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
@@ -1299,7 +1530,8 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"\ftool_call_id\x18\x04 \x01(\tR\n" +
 	"toolCallId\x12!\n" +
 	"\ftool_version\x18\x05 \x01(\tR\vtoolVersion\x12\x14\n" +
-	"\x05agent\x18\x06 \x01(\tR\x05agent\"\x8f\x01\n" +
+	"\x05agent\x18\x06 \x01(\tR\x05agent\x12\x1a\n" +
+	"\binstance\x18\a \x01(\tR\binstance\"\x8f\x01\n" +
 	"\bNextStep\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.onceward.v1.NextStepKindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12:\n" +
@@ -1338,14 +1570,21 @@ const file_onceward_v1_operation_proto_rawDesc = "" +
 	"!REVIEW_DECISION_NOT_APPLIED_RETRY\x10\x04\x12%\n" +
 	"!REVIEW_DECISION_NOT_APPLIED_CLOSE\x10\x05\x12\x1b\n" +
 	"\x17REVIEW_DECISION_EXPIRED\x10\x06\x12\x1d\n" +
-	"\x19REVIEW_DECISION_CANCELLED\x10\a*\xbd\x01\n" +
+	"\x19REVIEW_DECISION_CANCELLED\x10\a*l\n" +
+	"\x05Stage\x12\x15\n" +
+	"\x11STAGE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rSTAGE_OBSERVE\x10\x01\x12\x11\n" +
+	"\rSTAGE_PROTECT\x10\x02\x12\x13\n" +
+	"\x0fSTAGE_RECONCILE\x10\x03\x12\x11\n" +
+	"\rSTAGE_ENFORCE\x10\x04*\xd9\x01\n" +
 	"\fNextStepKind\x12\x1e\n" +
 	"\x1aNEXT_STEP_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13NEXT_STEP_KIND_DONE\x10\x01\x12\x17\n" +
 	"\x13NEXT_STEP_KIND_WAIT\x10\x02\x12$\n" +
 	" NEXT_STEP_KIND_CORRECT_ARGUMENTS\x10\x03\x12\x1c\n" +
 	"\x18NEXT_STEP_KIND_ASK_HUMAN\x10\x04\x12\x17\n" +
-	"\x13NEXT_STEP_KIND_STOP\x10\x05B;Z9github.com/onceward/onceward/proto/onceward/v1;oncewardv1b\x06proto3"
+	"\x13NEXT_STEP_KIND_STOP\x10\x05\x12\x1a\n" +
+	"\x16NEXT_STEP_KIND_PROCEED\x10\x06B;Z9github.com/onceward/onceward/proto/onceward/v1;oncewardv1b\x06proto3"
 
 var (
 	file_onceward_v1_operation_proto_rawDescOnce sync.Once
@@ -1359,54 +1598,59 @@ func file_onceward_v1_operation_proto_rawDescGZIP() []byte {
 	return file_onceward_v1_operation_proto_rawDescData
 }
 
-var file_onceward_v1_operation_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_onceward_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_onceward_v1_operation_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_onceward_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_onceward_v1_operation_proto_goTypes = []any{
 	(OperationState)(0),           // 0: onceward.v1.OperationState
 	(Effect)(0),                   // 1: onceward.v1.Effect
 	(KeySource)(0),                // 2: onceward.v1.KeySource
 	(ReviewReason)(0),             // 3: onceward.v1.ReviewReason
 	(ReviewDecision)(0),           // 4: onceward.v1.ReviewDecision
-	(NextStepKind)(0),             // 5: onceward.v1.NextStepKind
-	(*Operation)(nil),             // 6: onceward.v1.Operation
-	(*Receipt)(nil),               // 7: onceward.v1.Receipt
-	(*Failure)(nil),               // 8: onceward.v1.Failure
-	(*FieldViolation)(nil),        // 9: onceward.v1.FieldViolation
-	(*Attempt)(nil),               // 10: onceward.v1.Attempt
-	(*Review)(nil),                // 11: onceward.v1.Review
-	(*RunContext)(nil),            // 12: onceward.v1.RunContext
-	(*NextStep)(nil),              // 13: onceward.v1.NextStep
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(Stage)(0),                    // 5: onceward.v1.Stage
+	(NextStepKind)(0),             // 6: onceward.v1.NextStepKind
+	(*Operation)(nil),             // 7: onceward.v1.Operation
+	(*Receipt)(nil),               // 8: onceward.v1.Receipt
+	(*Failure)(nil),               // 9: onceward.v1.Failure
+	(*FieldViolation)(nil),        // 10: onceward.v1.FieldViolation
+	(*Attempt)(nil),               // 11: onceward.v1.Attempt
+	(*Review)(nil),                // 12: onceward.v1.Review
+	(*Approval)(nil),              // 13: onceward.v1.Approval
+	(*RunContext)(nil),            // 14: onceward.v1.RunContext
+	(*NextStep)(nil),              // 15: onceward.v1.NextStep
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 }
 var file_onceward_v1_operation_proto_depIdxs = []int32{
 	2,  // 0: onceward.v1.Operation.key_source:type_name -> onceward.v1.KeySource
 	0,  // 1: onceward.v1.Operation.state:type_name -> onceward.v1.OperationState
 	1,  // 2: onceward.v1.Operation.effect:type_name -> onceward.v1.Effect
-	7,  // 3: onceward.v1.Operation.receipt:type_name -> onceward.v1.Receipt
-	8,  // 4: onceward.v1.Operation.failure:type_name -> onceward.v1.Failure
-	10, // 5: onceward.v1.Operation.attempts:type_name -> onceward.v1.Attempt
-	11, // 6: onceward.v1.Operation.review:type_name -> onceward.v1.Review
-	12, // 7: onceward.v1.Operation.run:type_name -> onceward.v1.RunContext
-	14, // 8: onceward.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
-	14, // 9: onceward.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
-	14, // 10: onceward.v1.Operation.next_attempt_at:type_name -> google.protobuf.Timestamp
-	14, // 11: onceward.v1.Operation.window_ends_at:type_name -> google.protobuf.Timestamp
-	9,  // 12: onceward.v1.Failure.violations:type_name -> onceward.v1.FieldViolation
-	14, // 13: onceward.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	14, // 14: onceward.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	3,  // 15: onceward.v1.Review.reason:type_name -> onceward.v1.ReviewReason
-	14, // 16: onceward.v1.Review.opened_at:type_name -> google.protobuf.Timestamp
-	14, // 17: onceward.v1.Review.expires_at:type_name -> google.protobuf.Timestamp
-	4,  // 18: onceward.v1.Review.decision:type_name -> onceward.v1.ReviewDecision
-	14, // 19: onceward.v1.Review.decided_at:type_name -> google.protobuf.Timestamp
-	5,  // 20: onceward.v1.NextStep.kind:type_name -> onceward.v1.NextStepKind
-	15, // 21: onceward.v1.NextStep.retry_after:type_name -> google.protobuf.Duration
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	8,  // 3: onceward.v1.Operation.receipt:type_name -> onceward.v1.Receipt
+	9,  // 4: onceward.v1.Operation.failure:type_name -> onceward.v1.Failure
+	11, // 5: onceward.v1.Operation.attempts:type_name -> onceward.v1.Attempt
+	12, // 6: onceward.v1.Operation.review:type_name -> onceward.v1.Review
+	14, // 7: onceward.v1.Operation.run:type_name -> onceward.v1.RunContext
+	16, // 8: onceward.v1.Operation.created_at:type_name -> google.protobuf.Timestamp
+	16, // 9: onceward.v1.Operation.updated_at:type_name -> google.protobuf.Timestamp
+	16, // 10: onceward.v1.Operation.next_attempt_at:type_name -> google.protobuf.Timestamp
+	16, // 11: onceward.v1.Operation.window_ends_at:type_name -> google.protobuf.Timestamp
+	5,  // 12: onceward.v1.Operation.stage:type_name -> onceward.v1.Stage
+	10, // 13: onceward.v1.Failure.violations:type_name -> onceward.v1.FieldViolation
+	16, // 14: onceward.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	16, // 15: onceward.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	3,  // 16: onceward.v1.Review.reason:type_name -> onceward.v1.ReviewReason
+	16, // 17: onceward.v1.Review.opened_at:type_name -> google.protobuf.Timestamp
+	16, // 18: onceward.v1.Review.expires_at:type_name -> google.protobuf.Timestamp
+	4,  // 19: onceward.v1.Review.decision:type_name -> onceward.v1.ReviewDecision
+	16, // 20: onceward.v1.Review.decided_at:type_name -> google.protobuf.Timestamp
+	13, // 21: onceward.v1.Review.approvals:type_name -> onceward.v1.Approval
+	16, // 22: onceward.v1.Approval.at:type_name -> google.protobuf.Timestamp
+	6,  // 23: onceward.v1.NextStep.kind:type_name -> onceward.v1.NextStepKind
+	17, // 24: onceward.v1.NextStep.retry_after:type_name -> google.protobuf.Duration
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_operation_proto_init() }
@@ -1419,8 +1663,8 @@ func file_onceward_v1_operation_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_onceward_v1_operation_proto_rawDesc), len(file_onceward_v1_operation_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   8,
+			NumEnums:      7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

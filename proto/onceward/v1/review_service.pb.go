@@ -192,8 +192,12 @@ type ReviewItem struct {
 	// Canonical JSON of the arguments that would be, or were, sent; empty when
 	// they are no longer stored.
 	ArgumentsJson string `protobuf:"bytes,2,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Paths of the arguments that the action type marks as sensitive. Reviewers
+	// see their values, because they answer for what is sent; everybody else sees
+	// "[redacted]" in their place.
+	SensitiveArguments []string `protobuf:"bytes,3,rep,name=sensitive_arguments,json=sensitiveArguments,proto3" json:"sensitive_arguments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReviewItem) Reset() {
@@ -238,6 +242,13 @@ func (x *ReviewItem) GetArgumentsJson() string {
 		return x.ArgumentsJson
 	}
 	return ""
+}
+
+func (x *ReviewItem) GetSensitiveArguments() []string {
+	if x != nil {
+		return x.SensitiveArguments
+	}
+	return nil
 }
 
 // ResolveReviewRequest decides a review.
@@ -380,9 +391,15 @@ func (*ResolveReviewRequest_Confirm) isResolveReviewRequest_Decision() {}
 
 func (*ResolveReviewRequest_NotApplied) isResolveReviewRequest_Decision() {}
 
-// Approve says yes.
+// Approve says yes to one operation with the arguments that were shown.
 type Approve struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The arguments hash that the reviewer saw. Where it is given, an operation
+	// that has another one is not approved.
+	ArgumentsHash string `protobuf:"bytes,1,opt,name=arguments_hash,json=argumentsHash,proto3" json:"arguments_hash,omitempty"`
+	// The policy version that the reviewer saw. Where it is given, a review that
+	// has another one is not approved.
+	PolicyVersion string `protobuf:"bytes,2,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +432,20 @@ func (x *Approve) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Approve.ProtoReflect.Descriptor instead.
 func (*Approve) Descriptor() ([]byte, []int) {
 	return file_onceward_v1_review_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Approve) GetArgumentsHash() string {
+	if x != nil {
+		return x.ArgumentsHash
+	}
+	return ""
+}
+
+func (x *Approve) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
 }
 
 // Reject says no.
@@ -612,11 +643,12 @@ const file_onceward_v1_review_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"p\n" +
 	"\x13ListReviewsResponse\x121\n" +
 	"\areviews\x18\x01 \x03(\v2\x17.onceward.v1.ReviewItemR\areviews\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"i\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x01\n" +
 	"\n" +
 	"ReviewItem\x124\n" +
 	"\toperation\x18\x01 \x01(\v2\x16.onceward.v1.OperationR\toperation\x12%\n" +
-	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\"\xa2\x02\n" +
+	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12/\n" +
+	"\x13sensitive_arguments\x18\x03 \x03(\tR\x12sensitiveArguments\"\xa2\x02\n" +
 	"\x14ResolveReviewRequest\x12\x1b\n" +
 	"\treview_id\x18\x01 \x01(\tR\breviewId\x120\n" +
 	"\aapprove\x18\x02 \x01(\v2\x14.onceward.v1.ApproveH\x00R\aapprove\x12-\n" +
@@ -626,8 +658,10 @@ const file_onceward_v1_review_service_proto_rawDesc = "" +
 	"notApplied\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04noteB\n" +
 	"\n" +
-	"\bdecision\"\t\n" +
-	"\aApprove\"\b\n" +
+	"\bdecision\"W\n" +
+	"\aApprove\x12%\n" +
+	"\x0earguments_hash\x18\x01 \x01(\tR\rargumentsHash\x12%\n" +
+	"\x0epolicy_version\x18\x02 \x01(\tR\rpolicyVersion\"\b\n" +
 	"\x06Reject\"[\n" +
 	"\aConfirm\x12-\n" +
 	"\x12provider_reference\x18\x01 \x01(\tR\x11providerReference\x12!\n" +

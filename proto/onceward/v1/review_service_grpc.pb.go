@@ -37,7 +37,9 @@ const (
 //	NOT_FOUND            REVIEW_NOT_FOUND
 //	PERMISSION_DENIED    REQUESTER_CANNOT_REVIEW
 //	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before; the message says who and what),
-//	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome)
+//	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome),
+//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide),
+//	                     ARGUMENTS_CHANGED (the operation has other arguments than the reviewer saw)
 type ReviewServiceClient interface {
 	// ListReviews returns the open reviews, oldest first.
 	ListReviews(ctx context.Context, in *ListReviewsRequest, opts ...grpc.CallOption) (*ListReviewsResponse, error)
@@ -87,7 +89,9 @@ func (c *reviewServiceClient) ResolveReview(ctx context.Context, in *ResolveRevi
 //	NOT_FOUND            REVIEW_NOT_FOUND
 //	PERMISSION_DENIED    REQUESTER_CANNOT_REVIEW
 //	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before; the message says who and what),
-//	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome)
+//	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome),
+//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide),
+//	                     ARGUMENTS_CHANGED (the operation has other arguments than the reviewer saw)
 type ReviewServiceServer interface {
 	// ListReviews returns the open reviews, oldest first.
 	ListReviews(context.Context, *ListReviewsRequest) (*ListReviewsResponse, error)
