@@ -62,6 +62,11 @@ type Call struct {
 	// base32hex characters, unguessable, equal for every attempt of one epoch.
 	ProviderKey string
 	Arguments   Arguments
+	// OperationToken is a signed statement for the internal service that performs
+	// the write; empty unless the stage is enforce and the Spec has a
+	// TokenAudience. It is like a credential: sent with the request, and no part
+	// of what Render returns.
+	OperationToken string
 }
 
 // Query says which operation's effect a Looker is to find.

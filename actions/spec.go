@@ -35,6 +35,20 @@ type Spec struct {
 	RequiresApproval bool
 	ApprovalTTL      time.Duration
 
+	// Spending says what an operation costs and who gets it, for budgets.
+	Spending Spending
+	// Intents are the goals that the action belongs to: while an operation under
+	// one is open, another one is refused.
+	Intents []Intent
+	// SensitiveArgs are dotted paths of arguments, and SensitiveReceipt names of
+	// top-level receipt fields, that nobody sees but those who decide about the
+	// action: "[redacted]" stands in their place.
+	SensitiveArgs    []string
+	SensitiveReceipt []string
+	// TokenAudience is the audience of operation tokens for the internal service
+	// that performs the write, in the stage enforce; empty: it takes none.
+	TokenAudience string
+
 	Contract Contract
 
 	Timeout time.Duration // of one attempt; default 30 s
@@ -81,6 +95,25 @@ func (e ExpiredKey) String() string { return name(e, "reject", "reuse") }
 type KeyPart struct {
 	Name string // shown in the key: "invoice"
 	From string // "tenant", "action", "run", "step" or "arguments.<path>", path dotted
+}
+
+// Spending holds expressions (CEL) over args. The zero value spends nothing.
+type Spending struct {
+	// Amount is in the currency's major unit: an integer, or the text of an exact
+	// decimal. minor_to_decimal(args.amount, 2) makes one of cents.
+	Amount string
+	// Currency is a text (ISO 4217); required with Amount.
+	Currency string
+	// Counterparty is a text: who gets it, or is concerned by it.
+	Counterparty string
+}
+
+// Intent is a goal above the key. Action types that name the same intent with
+// the same part names share it.
+type Intent struct {
+	Name  string    // "order_refund"
+	Parts []KeyPart // From is "arguments.<path>"; a part that is missing refuses the request
+	Quiet time.Duration
 }
 
 // Contract is what a provider promises about keys and look-ups.

@@ -17,6 +17,16 @@ type Opening struct {
 	// for its key, and whether the key is free afterwards.
 	Window          time.Duration
 	ExpiredKeyReuse bool
+	// Provider is whose action it is, for kill switches.
+	Provider string
+	// Holds are taken with it, or it is not recorded: *BudgetExhaustedError,
+	// *IntentHeldError.
+	Holds Holds
+	// Verdict is recorded with the first event.
+	Verdict Verdict
+	// GiveUp is how long after it was recorded no attempt begins any more; zero:
+	// the action type's bounds alone.
+	GiveUp time.Duration
 }
 
 // Start is an attempt that is about to be made.
@@ -37,6 +47,7 @@ type Claiming struct {
 	Start       Start
 	RequestHash Hash // frozen if it was not yet
 	Actor       string
+	Provider    string // for kill switches
 }
 
 // Change is one guarded move of an operation, with everything that is written
@@ -79,6 +90,9 @@ type ReviewOpening struct {
 	Reason    ReviewReason
 	Detail    string
 	ExpiresIn time.Duration // zero: never
+	// Of approvals: how many reviewers (at least one), and the policy version.
+	RequiredApprovals int
+	PolicyVersion     string
 }
 
 // ReviewClosing is its answer.

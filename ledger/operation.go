@@ -51,6 +51,16 @@ type Operation struct {
 	Failure           *Failure // why there is no receipt
 	Incident          string   // two receipts: a person must look
 
+	// What it spends, as an exact decimal, and in which currency; empty: nothing.
+	Amount, Currency string
+	Stage            Stage // that it was recorded under; empty: before there were stages, StageReconcile
+	PolicyVersion    string
+	Rule             string // that allowed it
+	Held             bool   // it has Holds
+	// Bounds of the policy on one operation; zero: the action type's alone.
+	MaxAttempts int
+	GiveUpAt    time.Time // no attempt begins after it
+
 	RequestedBy  string
 	Run          Run
 	IntentID     string
@@ -79,6 +89,7 @@ type Run struct {
 	ToolCallID  string `json:"tool_call_id,omitempty"`
 	ToolVersion string `json:"tool_version,omitempty"`
 	Agent       string `json:"agent,omitempty"`
+	Instance    string `json:"instance,omitempty"`
 }
 
 // Failure is why an operation has no receipt. It holds nothing secret.
@@ -141,6 +152,17 @@ type Review struct {
 	Decision            Decision  // empty while open
 	DecidedBy, Note     string
 	DecidedAt           time.Time
+	// Of approvals: how many reviewers must say yes, who did, and the policy
+	// version that asks.
+	RequiredApprovals int
+	Approvals         []Approval
+	PolicyVersion     string
+}
+
+// Approval is one reviewer's yes.
+type Approval struct {
+	By, Note string
+	At       time.Time
 }
 
 // Open reports whether nobody decided yet.

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
 )
 
 // Role is what a credential may do.
@@ -35,31 +37,57 @@ type Effect int
 const (
 	// Deny is the zero value.
 	Deny Effect = iota
-	// RequireApproval records the operation and asks a reviewer.
+	// RequireApproval records the operation and asks reviewers.
 	RequireApproval
 	// Allow lets it be sent.
 	Allow
 )
 
-// Decision is the answer, with the rule that gave it.
-type Decision struct {
-	Effect Effect
-	Rule   string // stable id, in the answer and the audit record
-	Reason string // one sentence
+func (e Effect) String() string {
+	switch e {
+	case Allow:
+		return "allow"
+	case RequireApproval:
+		return "require_approval"
+	default:
+		return "deny"
+	}
 }
 
-// Decide answers whether a principal may request an action.
-func Decide(p Principal, spec actions.Spec) Decision {
-	switch {
-	case p.Tenant == "" || p.Actor == "":
-		return Decision{Deny, "principal", "the credential names no tenant and actor"}
-	case !p.Has(Agent):
-		return Decision{Deny, "role", "requesting actions wants the role agent"}
-	case spec.RequiresApproval:
-		return Decision{RequireApproval, "action_type.requires_approval", "every " + spec.Type + " wants a reviewer's yes"}
-	default:
-		return Decision{Allow, "action_type", "the action type is open to agents of the tenant"}
-	}
+// Request is what is decided about.
+type Request struct {
+	Principal Principal
+	Action    *Action
+	Args      actions.Arguments
+	Run       ledger.Run
+	IntentID  string    // the caller's own word for the goal; empty for none
+	At        time.Time // now
+	// Use are the budgets as they are now, for rules that look at them
+	// ([Policy.ReadsBudgets]). Whether a charge fits is the ledger's decision.
+	Use []ledger.BudgetUse
+}
+
+// Decision is the answer, with the rule that gave it.
+type Decision struct {
+	Effect  Effect
+	Rule    string // stable id, in the answer and the audit record
+	Reason  string // one sentence without its full stop, which the caller sees
+	Version string // of the policy
+	Stage   ledger.Stage
+
+	// Violations are set, and the effect is Deny, where the arguments do not say
+	// what the action type's own expressions need: no amount, a negative one, an
+	// intent without its parts.
+	Violations []actions.Violation
+
+	Amount, Currency, Counterparty string
+	Holds                          ledger.Holds
+
+	Approvals   int           // reviewers that must say yes, with RequireApproval
+	ApprovalTTL time.Duration // and how long they have
+
+	MaxAttempts int           // provider calls of one operation; zero: as the action type says
+	GiveUp      time.Duration // how long after it was recorded an attempt may begin; zero: no bound
 }
 
 // MayDecide answers whether a principal may resolve a review of an operation
@@ -67,10 +95,10 @@ func Decide(p Principal, spec actions.Spec) Decision {
 func MayDecide(p Principal, requestedBy string) Decision {
 	switch {
 	case !p.Has(Reviewer):
-		return Decision{Deny, "role", "resolving reviews wants the role reviewer"}
+		return Decision{Effect: Deny, Rule: "role", Reason: "resolving reviews wants the role reviewer"}
 	case p.Actor == requestedBy:
-		return Decision{Deny, "requester", "who asked for an action cannot decide about it"}
+		return Decision{Effect: Deny, Rule: "requester", Reason: "who asked for an action cannot decide about it"}
 	default:
-		return Decision{Allow, "reviewer", "a reviewer other than the requester"}
+		return Decision{Effect: Allow, Rule: "reviewer", Reason: "a reviewer other than the requester"}
 	}
 }

@@ -23,7 +23,11 @@ func TestDecide(t *testing.T) {
 		{"agent, approval", agent, actions.Spec{RequiresApproval: true}, RequireApproval},
 	}
 	for _, test := range tests {
-		got := Decide(test.p, test.spec)
+		action, err := Compile(test.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := AllowAll().For(test.p.Tenant).Decide(&Request{Principal: test.p, Action: action})
 		if got.Effect != test.want || got.Rule == "" || got.Reason == "" {
 			t.Errorf("%s: got %+v", test.name, got)
 		}

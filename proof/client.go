@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -98,6 +99,7 @@ func serve(ctx context.Context, o Options, adapters []actions.Adapter, tenants [
 	}
 	s.ends = append(s.ends, func() error { _ = listener.Close(); return nil }) // the app has closed it, if there is one
 	onceward, err := app.New(ctx, app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: o.ServeURL, Secrets: keys, Registry: registry, Log: o.Log, Listener: listener,
 		Reconcile: true, ReconcileInterval: reconcileInterval, ReconcileLease: reconcileLease,
 		LeaseGrace: leaseGrace, ShutdownGrace: shutdownGrace,

@@ -57,7 +57,11 @@ func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest
 		return nil, refuse(codes.NotFound, reasonUnknownActionType, "no action type %q; CatalogService.ListActionTypes has those there are", clipped(req.GetActionType()))
 	}
 	// Policy that needs no arguments comes before they are looked at.
-	decision := policy.Decide(p, action.Spec)
+	compiled, err := policy.Compile(action.Spec)
+	if err != nil {
+		return nil, err
+	}
+	decision := s.Policies(p.Tenant).Decide(&policy.Request{Principal: p, Action: compiled})
 	if decision.Effect == policy.Deny {
 		r := refuse(codes.PermissionDenied, reasonPolicyDenied, "refused by rule %s: %s", decision.Rule, decision.Reason)
 		if decision.Rule == "role" {

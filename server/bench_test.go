@@ -176,7 +176,7 @@ func newFastServer(t testing.TB, book *memoryLedger, log *slog.Logger, change fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{Ledger: book, Dispatcher: d, Registry: registry, Sealer: plain{}, Authenticator: bearerIsTenant{}, Log: log}
+	options := Options{Ledger: book, Dispatcher: d, Registry: registry, Sealer: plain{}, Authenticator: bearerIsTenant{}, Policies: policy.AllowAll().For, Log: log}
 	if change != nil {
 		change(&options)
 	}

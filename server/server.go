@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -58,7 +59,9 @@ type Options struct {
 	Registry      *actions.Registry
 	Sealer        Sealer
 	Authenticator Authenticator
-	Log           *slog.Logger
+	// Policies returns the policy of a tenant that is in force now.
+	Policies func(tenant string) *policy.Policy
+	Log      *slog.Logger
 	// Credentials are the transport's; nil is plain text, for loopback only.
 	Credentials credentials.TransportCredentials
 	// StatsHandlers are told of every call: traces and metrics.

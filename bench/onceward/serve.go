@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward/bench/telemetry"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/policy"
 )
 
 // The ledgers that a server can have.
@@ -50,6 +51,7 @@ func Serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 	app.TuneMemory()
 	adapter := &noop.Adapter{}
 	config := app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: *database, Reconcile: true, ReconcileInterval: time.Second,
 		Log: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel})),
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/policy"
 	"github.com/onceward/onceward/reconciler"
 	"github.com/onceward/onceward/server"
 )
@@ -40,6 +41,9 @@ type Config struct {
 	Secrets     *secrets.Secrets
 	Registry    *actions.Registry
 	Log         *slog.Logger
+	// Policies returns the policy of a tenant that is in force now; required with
+	// Listener.
+	Policies func(tenant string) *policy.Policy
 
 	// Listener is where the API listens; nil runs none. Plain text is served
 	// on a loopback address only, unless Credentials are given.
@@ -139,7 +143,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.server = server.New(server.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
-		Authenticator: newAPIKeys(store), Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
+		Authenticator: newAPIKeys(store), Policies: c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
 		ReplayBytes: replayBytes,
 	})
 	if c.Webhooks != nil {

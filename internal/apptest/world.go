@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/ledgertest"
 	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -194,6 +195,7 @@ func configure(ctx context.Context, databaseURL, secretsDir string, registry *ac
 		return app.Config{}, err
 	}
 	return app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: databaseURL, Secrets: keys, Registry: registry, Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 20 * time.Millisecond, ShutdownGrace: 10 * time.Second,
 	}, nil

@@ -28,6 +28,7 @@ import (
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -120,6 +121,7 @@ func configOf(t *testing.T, w *apptest.World, secretsDir string) app.Config {
 		t.Fatal(err)
 	}
 	return app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: w.Database.ServeURL, Secrets: keys, Registry: registry,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), ShutdownGrace: apptest.Patience,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/privatepg"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/policy"
 )
 
 type devCmd struct {
@@ -125,6 +126,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	service, err := app.New(ctx, app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: serveURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
 	})

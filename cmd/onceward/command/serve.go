@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/internal/logs"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/policy"
 )
 
 type serveCmd struct {
@@ -94,6 +95,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	defer actionTypes.Close()
 	config := app.Config{
+		Policies:    policy.AllowAll().For,
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
