@@ -1,0 +1,118 @@
+package actions
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Redacted stands in the place of a sensitive value.
+const Redacted = "[redacted]"
+
+// Redact returns a JSON text in which [Redacted] stands in place of every value
+// at one of the dotted paths ([Spec.SensitiveArgs], [Spec.SensitiveReceipt]),
+// whatever its type. A path goes through lists: "items.card" is the card of each
+// item, "items.0.card" that of the first. Everything else keeps its order and
+// its digits, and loses its white space.
+//
+// What is no JSON text becomes [Redacted] as a whole: nobody knows what is in
+// it. No text (nothing at all) stays none.
+func Redact(text []byte, paths []string) []byte {
+	if len(paths) == 0 || len(text) == 0 {
+		return bytes.Clone(text)
+	}
+	split := make([][]string, len(paths))
+	for i, p := range paths {
+		split[i] = strings.Split(p, ".")
+	}
+	var out bytes.Buffer
+	// As a receipt may be: what is strange in it is no reason to show it.
+	lenient := jsontext.AllowDuplicateNames(true)
+	r := redactor{
+		in:  jsontext.NewDecoder(bytes.NewReader(text), lenient, jsontext.AllowInvalidUTF8(true)),
+		out: jsontext.NewEncoder(&out, lenient, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)),
+	}
+	err := r.value(split)
+	if err == nil {
+		if _, end := r.in.ReadToken(); !errors.Is(end, io.EOF) {
+			err = errTrailing
+		}
+	}
+	if err != nil {
+		return []byte(strconv.Quote(Redacted))
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+var errTrailing = errors.New("more than one value")
+
+// redactor copies one value.
+type redactor struct {
+	in  *jsontext.Decoder
+	out *jsontext.Encoder
+}
+
+// value copies the next value without what is at the paths in it.
+func (r redactor) value(paths [][]string) error {
+	for _, p := range paths {
+		if len(p) == 0 {
+			if err := r.in.SkipValue(); err != nil {
+				return err
+			}
+			return r.out.WriteToken(jsontext.String(Redacted))
+		}
+	}
+	kind := r.in.PeekKind()
+	if len(paths) == 0 || kind != '{' && kind != '[' {
+		whole, err := r.in.ReadValue()
+		if err != nil {
+			return err
+		}
+		return r.out.WriteValue(whole)
+	}
+	if _, err := r.token(); err != nil {
+		return err
+	}
+	for i := 0; r.in.PeekKind() != '}' && r.in.PeekKind() != ']'; i++ {
+		var within [][]string
+		if kind == '{' {
+			name, err := r.token()
+			if err != nil {
+				return err
+			}
+			within = below(paths, name)
+		} else {
+			// The item at that index, and what the whole path names in each item.
+			within = append(below(paths, strconv.Itoa(i)), paths...)
+		}
+		if err := r.value(within); err != nil {
+			return err
+		}
+	}
+	_, err := r.token()
+	return err
+}
+
+// token copies one token and returns its text.
+func (r redactor) token() (string, error) {
+	t, err := r.in.ReadToken()
+	if err != nil {
+		return "", err
+	}
+	text := t.String()
+	return text, r.out.WriteToken(t)
+}
+
+// below are the rests of the paths that begin with a name.
+func below(paths [][]string, name string) (rests [][]string) {
+	for _, p := range paths {
+		if p[0] == name {
+			rests = append(rests, p[1:])
+		}
+	}
+	return rests
+}

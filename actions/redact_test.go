@@ -1,0 +1,52 @@
+package actions_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/actions"
+)
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, in, paths, want string
+	}{
+		{"nothing named", `{"a": 1}`, "", `{"a": 1}`},
+		{"no text", ``, "a", ``},
+		{"member", `{"a":"x","b":"x"}`, "a", `{"a":"[redacted]","b":"x"}`},
+		{"not there", `{"b":1}`, "a", `{"b":1}`},
+		{"object whole", `{"a":{"b":[1,{"c":2}]},"d":0}`, "a", `{"a":"[redacted]","d":0}`},
+		{"null too", `{"a":null}`, "a", `{"a":"[redacted]"}`},
+		{"nested", `{"a":{"b":"x","c":"x"},"b":"x"}`, "a.b", `{"a":{"b":"[redacted]","c":"x"},"b":"x"}`},
+		{"beyond a scalar", `{"a":"x"}`, "a.b", `{"a":"x"}`},
+		{"each item", `{"a":[{"b":1,"c":2},{"b":3}]}`, "a.b", `{"a":[{"b":"[redacted]","c":2},{"b":"[redacted]"}]}`},
+		{"one item", `{"a":[{"b":1},{"b":3}]}`, "a.1.b", `{"a":[{"b":1},{"b":"[redacted]"}]}`},
+		{"item of lists", `{"a":[[{"b":1}]]}`, "a.b", `{"a":[[{"b":"[redacted]"}]]}`},
+		{"list whole", `{"a":[1,2]}`, "a", `{"a":"[redacted]"}`},
+		{"several", `{"a":1,"b":{"c":2}}`, "a b.c", `{"a":"[redacted]","b":{"c":"[redacted]"}}`},
+		{"one in another", `{"b":{"c":2}}`, "b.c b", `{"b":"[redacted]"}`},
+		{"escaped name", `{"\u0061":1}`, "a", `{"\u0061":"[redacted]"}`},
+		{"twice", `{"a":1,"a":2}`, "a", `{"a":"[redacted]","a":"[redacted]"}`},
+		{"digits", `{"n": 123456789012345678901234567890.10, "a":1}`, "a", `{"n":123456789012345678901234567890.10,"a":"[redacted]"}`},
+		{"top list", `[{"a":1}]`, "a", `[{"a":"[redacted]"}]`},
+		{"no JSON", `a=secret`, "a", `"[redacted]"`},
+		{"cut short", `{"b":"secret`, "a", `"[redacted]"`},
+		{"more than one", `{"a":1} {"a":2}`, "a", `"[redacted]"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := string(actions.Redact([]byte(c.in), strings.Fields(c.paths))); got != c.want {
+				t.Errorf("Redact(%s, %s)\n got %s\nwant %s", c.in, c.paths, got, c.want)
+			}
+		})
+	}
+}
+
+func TestRedactDeep(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 9000) + `{"a":"secret"}` + strings.Repeat("]", 9000)
+	if got := string(actions.Redact([]byte(deep), []string{"a"})); strings.Contains(got, "secret") {
+		t.Error("a value in nested lists is shown")
+	}
+}
