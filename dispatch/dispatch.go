@@ -62,6 +62,11 @@ type Options struct {
 	// are taken up sooner, and that a slow ledger causes doubt that a patient
 	// lease would not; default 15 s.
 	LeaseGrace time.Duration
+	// Recheck asks, when the write of an approved operation is about to start,
+	// whether it may still be sent. It returns the move to make in its place, or
+	// nil. An error means that nothing is sent now. It is required where anything
+	// is approved.
+	Recheck func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error)
 	// Changed is told every new state of an operation, if set. It must not
 	// block.
 	Changed func(ledger.Operation)
@@ -208,6 +213,12 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if err != nil {
 		return ledger.Operation{}, err
 	}
+	if op.LastEvent == ledger.Approve {
+		change, err := d.recheck(ctx, op, action, args)
+		if err != nil || change != nil {
+			return d.moveInstead(ctx, change, err)
+		}
+	}
 	p, err := d.Prepare(action, op.Tenant, op.ID, op.Epoch, args)
 	if err != nil {
 		return ledger.Operation{}, fmt.Errorf("%w: %w", ErrRequestChanged, err)
@@ -222,6 +233,30 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	}
 	d.Changed(running)
 	return d.run(p, running, claimed), nil
+}
+
+// errNoRecheck: an approval could not be checked again. Nothing was sent.
+var errNoRecheck = errors.New("dispatch: nobody here can check the approval again")
+
+func (d *Dispatcher) recheck(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
+	if d.Recheck == nil {
+		return nil, errNoRecheck
+	}
+	return d.Recheck(ctx, op, action, args)
+}
+
+// moveInstead moves an operation that may not be sent.
+func (d *Dispatcher) moveInstead(ctx context.Context, change *ledger.Change, err error) (ledger.Operation, error) {
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	d.log(change.Operation).Warn("an approved operation is not sent", "detail", change.Detail)
+	moved, err := d.Ledger.Apply(ctx, *change)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
+	d.Changed(moved)
+	return moved, nil
 }
 
 // Reload returns the action and the stored arguments of an operation. It fails

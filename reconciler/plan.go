@@ -30,7 +30,8 @@ type step struct {
 // provider gave a reference, else a replay inside the key horizon (once the first
 // request cannot be under way any more, where its key does not say so), else a
 // look-up by operation id, else the provider's own event for as long as the
-// contract says, else a person. now is the ledger's time, lease how long a replay
+// contract says, else a person. In the stage protect it is a person at once,
+// unless the provider said that it will finish later. now is the ledger's time, lease how long a replay
 // may take to arrive.
 func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time, lease time.Duration) step {
 	switch op.Reason {
@@ -38,6 +39,9 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 		return step{kind: escalate, reason: ledger.Contradicted, detail: "The provider says that our key came with another body before."}
 	case dispatch.ReasonContradicted:
 		return step{kind: escalate, reason: ledger.Contradicted, detail: "Two receipts for one operation; the audit record has both."}
+	}
+	if op.Stage == ledger.StageProtect && op.Reason != dispatch.ReasonAwaitingProvider {
+		return step{kind: escalate, reason: ledger.Inconclusive, detail: "In the stage protect a person finds out: look for the effect on the provider by operation id."}
 	}
 	if op.Resolves > spec.MaxResolves {
 		return waitOrAsk(op, spec, now, "Every way to find out was tried as often as the action type allows. Look for the effect on the provider by operation id.")

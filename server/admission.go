@@ -25,7 +25,11 @@ type admission struct {
 	args      actions.Arguments
 	hash      ledger.Hash
 	key       actions.Key
-	decision  policy.Decision
+	// policy is the tenant's, as it was when the request came; decision is what it
+	// says so far: about the action type, and once it was judged about all of it.
+	policy   *policy.Policy
+	terms    *policy.Action
+	decision policy.Decision
 	// corrects is the failed operation that the request names, if it does.
 	corrects *ledger.Operation
 }
@@ -36,18 +40,8 @@ func (a *admission) same(op ledger.Operation) bool {
 	return op.ActionType == a.action.Spec.Type && op.ArgsHash == a.hash
 }
 
-// admit checks a request in the order of the contract: action type, policy,
-// arguments, references to other operations, key. It writes nothing. Its errors
-// are refusals, or the ledger's.
-func (s *Server) admit(ctx context.Context, p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
-	a, err := s.screen(p, req)
-	if err != nil {
-		return nil, err
-	}
-	return a, s.admitArguments(ctx, a, req)
-}
-
-// screen begins an admission with what needs no arguments.
+// screen begins an admission with what needs no arguments: action type, policy.
+// Where the policy refuses there is an admission, too, with its decision.
 func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
 	if err := checkTexts(req); err != nil {
 		return nil, err
@@ -56,21 +50,13 @@ func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest
 	if !ok {
 		return nil, refuse(codes.NotFound, reasonUnknownActionType, "no action type %q; CatalogService.ListActionTypes has those there are", clipped(req.GetActionType()))
 	}
-	// Policy that needs no arguments comes before they are looked at.
-	compiled, err := policy.Compile(action.Spec)
+	terms, err := s.terms.of(action)
 	if err != nil {
 		return nil, err
 	}
-	decision := s.Policies(p.Tenant).Decide(&policy.Request{Principal: p, Action: compiled})
-	if decision.Effect == policy.Deny {
-		r := refuse(codes.PermissionDenied, reasonPolicyDenied, "refused by rule %s: %s", decision.Rule, decision.Reason)
-		if decision.Rule == "role" {
-			r.reason = reasonRoleRequired
-		}
-		r.metadata = map[string]string{"rule": decision.Rule}
-		return nil, r
-	}
-	return &admission{principal: p, action: action, decision: decision}, nil
+	a := &admission{principal: p, action: action, policy: s.Policies(p.Tenant), terms: terms}
+	a.decision = a.policy.DecideType(p, &action.Spec)
+	return a, denied(a.decision)
 }
 
 // admitArguments completes an admission with the arguments and the key.
@@ -291,7 +277,7 @@ func checkTexts(req *oncewardv1.RequestActionRequest) error {
 	for _, name := range [...]struct{ field, text string }{
 		{"run.run_id", run.GetRunId()}, {"run.step_id", run.GetStepId()},
 		{"run.tool_call_id", run.GetToolCallId()}, {"run.tool_version", run.GetToolVersion()},
-		{"run.agent", run.GetAgent()}, {"intent_id", req.GetIntentId()},
+		{"run.agent", run.GetAgent()}, {"run.instance", run.GetInstance()}, {"intent_id", req.GetIntentId()},
 	} {
 		if v, ok := checkName(name.field, name.text); !ok {
 			bad = append(bad, v)

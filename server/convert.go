@@ -26,6 +26,7 @@ func toOperation(op ledger.Operation) *oncewardv1.Operation {
 		CreatedAt: toTime(op.CreatedAt), UpdatedAt: toTime(op.UpdatedAt),
 		ProviderReference: op.ProviderReference, Reason: op.Reason,
 		NextAttemptAt: toTime(op.NextAttemptAt), WindowEndsAt: toTime(op.WindowEndsAt),
+		Amount: op.Amount, Currency: op.Currency, Stage: toStage(op.Stage), PolicyVersion: op.PolicyVersion, Rule: op.Rule,
 	}
 	if op.State == ledger.Succeeded {
 		out.Receipt = &oncewardv1.Receipt{ProviderReference: op.ProviderReference, Json: string(op.Receipt)}
@@ -51,13 +52,14 @@ func toRun(r ledger.Run) *oncewardv1.RunContext {
 	}
 	return &oncewardv1.RunContext{
 		RunId: r.RunID, StepId: r.StepID, Attempt: int32(r.Attempt), ToolCallId: r.ToolCallID, ToolVersion: r.ToolVersion, Agent: r.Agent,
+		Instance: r.Instance,
 	}
 }
 
 func fromRun(r *oncewardv1.RunContext) ledger.Run {
 	return ledger.Run{
 		RunID: r.GetRunId(), StepID: r.GetStepId(), Attempt: int(r.GetAttempt()),
-		ToolCallID: r.GetToolCallId(), ToolVersion: r.GetToolVersion(), Agent: r.GetAgent(),
+		ToolCallID: r.GetToolCallId(), ToolVersion: r.GetToolVersion(), Agent: r.GetAgent(), Instance: r.GetInstance(),
 	}
 }
 
@@ -76,9 +78,33 @@ func toReview(r *ledger.Review) *oncewardv1.Review {
 	if r == nil {
 		return nil
 	}
-	return &oncewardv1.Review{
+	out := &oncewardv1.Review{
 		Id: r.ID, Reason: toReviewReason(r.Reason), Detail: r.Detail, OpenedAt: toTime(r.OpenedAt), ExpiresAt: toTime(r.ExpiresAt),
 		Decision: toDecision(r.Decision), DecidedBy: r.DecidedBy, DecidedAt: toTime(r.DecidedAt), Note: r.Note,
+		PolicyVersion: r.PolicyVersion,
+	}
+	if r.Reason == ledger.ApprovalRequired {
+		out.RequiredApprovals = int32(max(r.RequiredApprovals, 1))
+	}
+	for _, a := range r.Approvals {
+		out.Approvals = append(out.Approvals, &oncewardv1.Approval{By: a.By, At: toTime(a.At), Note: a.Note})
+	}
+	return out
+}
+
+// toStage is the stage of an operation, or of a decision.
+func toStage(s ledger.Stage) oncewardv1.Stage {
+	switch s {
+	case ledger.StageObserve:
+		return oncewardv1.Stage_STAGE_OBSERVE
+	case ledger.StageProtect:
+		return oncewardv1.Stage_STAGE_PROTECT
+	case ledger.StageReconcile:
+		return oncewardv1.Stage_STAGE_RECONCILE
+	case ledger.StageEnforce:
+		return oncewardv1.Stage_STAGE_ENFORCE
+	default:
+		return oncewardv1.Stage_STAGE_UNSPECIFIED
 	}
 }
 

@@ -41,6 +41,13 @@ const (
 	reasonNotCancellable     = "NOT_CANCELLABLE"
 	reasonReviewDecided      = "REVIEW_DECIDED"
 	reasonNotApplicable      = "DECISION_NOT_APPLICABLE"
+	reasonBudgetExhausted    = "BUDGET_EXHAUSTED"
+	reasonRateLimited        = "RATE_LIMITED"
+	reasonIntentOpen         = "INTENT_OPEN"
+	reasonIntentQuiet        = "INTENT_QUIET"
+	reasonStopped            = "STOPPED"
+	reasonPolicyChanged      = "POLICY_CHANGED"
+	reasonArgumentsChanged   = "ARGUMENTS_CHANGED"
 	reasonOverloaded         = "OVERLOADED"
 	reasonLedgerUnavailable  = "LEDGER_UNAVAILABLE"
 	reasonConcurrentlyMoved  = "CONCURRENT_CHANGE"
@@ -59,6 +66,7 @@ type refusal struct {
 	violations []actions.Violation
 	metadata   map[string]string
 	retryAfter time.Duration
+	quota      string // whose, of a budget that is used up
 }
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
@@ -104,6 +112,9 @@ func toStatus(ctx context.Context, log *slog.Logger, err error) error {
 		}
 		details = append(details, bad)
 	}
+	if r.quota != "" {
+		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: r.quota, Description: r.message}}})
+	}
 	if r.retryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.retryAfter)})
 	}
@@ -117,6 +128,9 @@ func toStatus(ctx context.Context, log *slog.Logger, err error) error {
 func toRefusal(ctx context.Context, err error) *refusal {
 	var r *refusal
 	var reused *ledger.KeyReusedError
+	var exhausted *ledger.BudgetExhaustedError
+	var held *ledger.IntentHeldError
+	var stopped *ledger.StoppedError
 	switch {
 	case errors.As(err, &r):
 		return r
@@ -126,6 +140,12 @@ func toRefusal(ctx context.Context, err error) *refusal {
 			reused.Existing.ID, reused.Existing.ActionType, reused.Existing.State)
 		r.metadata = map[string]string{"operation_id": reused.Existing.ID, "state": string(reused.Existing.State)}
 		return r
+	case errors.As(err, &exhausted):
+		return budgetRefusal(exhausted)
+	case errors.As(err, &held):
+		return intentRefusal(held)
+	case errors.As(err, &stopped):
+		return stopRefusal(stopped)
 	case errors.Is(err, ledger.ErrKeyExpired):
 		return refuse(codes.FailedPrecondition, reasonKeyExpired,
 			"this idempotency key was used, and its operation is past its window; the action type refuses such keys for ever: use a new key for a new action")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
@@ -23,54 +21,6 @@ import (
 // everyone may read within their tenant.
 func everyone() []policy.Role {
 	return []policy.Role{policy.Agent, policy.Reviewer, policy.Auditor, policy.Admin}
-}
-
-// PreviewAction decides everything, and records and sends nothing.
-func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActionRequest) (*oncewardv1.PreviewActionResponse, error) {
-	p := principalOf(ctx)
-	if err := want(p, policy.Agent); err != nil {
-		return nil, err
-	}
-	a, err := s.admit(ctx, p, req.GetRequest())
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := s.opening(a, req.GetRequest()); err != nil {
-		return nil, err // it could not be rendered
-	}
-	resp := &oncewardv1.PreviewActionResponse{
-		IdempotencyKey: a.key.Text, KeySource: toKeySource(a.key.Source.String()),
-		ArgumentsHash: hex.EncodeToString(a.hash[:]),
-		Outcome:       oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE,
-		Explanation:   "It would be sent: " + a.decision.Reason + ".",
-	}
-	if a.decision.Effect == policy.RequireApproval {
-		resp.Outcome = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL
-		resp.Explanation = "It would wait for a reviewer: " + a.decision.Reason + "."
-	}
-	return resp, s.previewExisting(ctx, a, resp)
-}
-
-// previewExisting completes a preview with the operation that holds the key, if
-// there is one, or refuses it as the request would be.
-func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewardv1.PreviewActionResponse) error {
-	existing, err := s.existing(ctx, a)
-	var reused *ledger.KeyReusedError
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil
-	case errors.As(err, &reused) && a.corrects != nil && a.corrects.ID == reused.Existing.ID:
-		resp.Existing, resp.Explanation = toOperation(reused.Existing), "It would be sent: the failed operation would be corrected."
-		return correctable(reused.Existing, a)
-	case err != nil:
-		return err
-	}
-	resp.Existing = toOperation(existing)
-	resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_JOIN, "It would join the operation that holds its key, which is not finished."
-	if existing.State.Final() {
-		resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REPLAY, "It would be answered from the operation that holds its key; nothing would be sent."
-	}
-	return nil
 }
 
 // GetOperation returns one operation with its attempts.

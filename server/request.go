@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
@@ -28,15 +29,29 @@ const (
 // RequestAction performs an action, or answers with what is known of it.
 func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	p := principalOf(ctx)
-	if err := want(p, policy.Agent); err != nil {
-		return nil, err
+	a, err := (*admission)(nil), want(p, policy.Agent)
+	if err == nil {
+		a, err = s.screen(p, req)
 	}
-	a, err := s.screen(p, req)
+	var answer *oncewardv1.RequestActionResponse
+	switch {
+	case a != nil && a.decision.Stage == ledger.StageObserve:
+		return s.observe(ctx, a, req, err)
+	case err == nil:
+		answer, err = s.answer(ctx, a, req)
+	}
 	if err != nil {
-		return nil, err
+		return nil, s.denyRequest(ctx, p, a, req, err)
 	}
+	return answer, nil
+}
+
+// answer performs an action that may be requested at all, or answers with what
+// is known of it.
+func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	if op, answer := s.repeated(a, req); answer != nil {
-		s.logAnswer(ctx, req, op, answer.GetDisposition())
+		answer.Duplicate = s.duplicate(op, req)
+		s.logAnswer(ctx, req, op, answer)
 		return answer, nil
 	}
 	if err := s.admitArguments(ctx, a, req); err != nil {
@@ -47,6 +62,10 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 		return nil, err
 	}
 	op, disposition := s.await(ctx, found, req), found.disposition
+	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
+	if first {
+		s.fates.note(op.ID, ctx.Err())
+	}
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
 		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	}
@@ -63,14 +82,24 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 		NextStep:    nextStep(op, time.Now()),
 	}
 	if form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson); ok && found.remembered != nil {
-		s.replays.checked(found.remembered, form.ArgumentsJson, answer)
+		s.replays.checked(found.remembered, form.ArgumentsJson, proto.CloneOf(answer))
 	}
-	s.logAnswer(ctx, req, &op, disposition)
+	if !first {
+		answer.Duplicate = s.duplicate(&op, req)
+	}
+	s.logAnswer(ctx, req, &op, answer)
 	return answer, nil
 }
 
+// duplicate explains a request whose operation existed before, and counts it.
+func (s *Server) duplicate(op *ledger.Operation, req *oncewardv1.RequestActionRequest) *oncewardv1.Duplicate {
+	d := explainDuplicate(req, op, s.fates.of(op.ID))
+	s.tallies.duplicate(op, d.GetCause(), d.GetStated())
+	return d
+}
+
 // logAnswer writes the one line that each answered request has in the log.
-func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionRequest, op *ledger.Operation, disposition oncewardv1.Disposition) {
+func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionRequest, op *ledger.Operation, answer *oncewardv1.RequestActionResponse) {
 	if !s.Log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
@@ -78,7 +107,7 @@ func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionReq
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "request answered",
 		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
 		slog.String("run", run.GetRunId()), slog.String("step", run.GetStepId()), slog.Int64("caller_attempt", int64(run.GetAttempt())),
-		slog.String("retry_cause", req.GetRetryCause().String()), slog.String("disposition", disposition.String()), slog.String("state", string(op.State)))
+		slog.String("disposition", answer.GetDisposition().String()), slog.String("cause", answer.GetDuplicate().GetCause().String()), slog.String("state", string(op.State)))
 }
 
 // found is the operation that a request is about.
@@ -108,11 +137,14 @@ func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (*
 	if err != nil {
 		return nil, nil // it is said, with what else is wrong, in its turn
 	}
-	op, answer := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
-	if answer == nil || op.ActionType != a.action.Spec.Type {
+	op, ready := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
+	if ready == nil || op.ActionType != a.action.Spec.Type {
 		return nil, nil
 	}
-	return op, answer
+	// Many callers share what is in it; why it is a duplicate is each one's own.
+	return op, &oncewardv1.RequestActionResponse{
+		Operation: ready.GetOperation(), Replayed: ready.GetReplayed(), Disposition: ready.GetDisposition(), NextStep: ready.GetNextStep(),
+	}
 }
 
 // find returns the operation that a request is about: from memory or, for what
@@ -141,7 +173,7 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 		return s.claim(ctx, a, req)
 	}
 	s.replays.observe(op)
-	return found{op: op, disposition: duplicate(op)}, nil
+	return found{op: op, disposition: joins(op)}, nil
 }
 
 // await holds a request until its operation is settled or its wait is over.
@@ -173,14 +205,17 @@ func waitOf(ctx context.Context, req *oncewardv1.RequestActionRequest) time.Dura
 // claim opens the operation in the ledger. Where this request is the one that
 // made it, its attempt waits to begin. Neither ends when the caller leaves.
 func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (found, error) {
-	release, err := s.Dispatcher.Reserve()
+	release, err := s.admitClaim(ctx, a, req)
 	if err != nil {
-		// No place for a new attempt; a duplicate needs none.
+		if a.corrects != nil {
+			return found{}, err
+		}
+		// It may not be sent, or not now; a duplicate is not sent again.
 		op, none := s.existing(ctx, a)
 		if errors.Is(none, ledger.ErrNotFound) || errors.Is(none, ledger.ErrKeyExpired) {
 			return found{}, err // a claim would have to decide
 		}
-		return found{op: op, disposition: duplicate(op)}, none
+		return found{op: op, disposition: joins(op)}, none
 	}
 	claimedHere := false
 	defer func() {
@@ -199,6 +234,9 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	defer cancel()
 	claimed := time.Now()
 	op, created, err := s.Ledger.Open(detached, opening)
+	if created {
+		s.tallies.executed(&op)
+	}
 	switch {
 	case err != nil:
 		op, err = s.correct(detached, a, opening, err)
@@ -211,12 +249,24 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
 	default:
 		s.replays.observe(op)
-		return found{op: op, disposition: duplicate(op)}, nil
+		return found{op: op, disposition: joins(op)}, nil
 	}
 }
 
-// duplicate is what is done with a request whose operation existed before.
-func duplicate(op ledger.Operation) oncewardv1.Disposition {
+// admitClaim answers whether a new operation may be claimed: by policy, as the
+// provider is, and for want of a place. The place is given back by release.
+func (s *Server) admitClaim(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (release func(), err error) {
+	if err := s.judge(ctx, a, req); err != nil {
+		return nil, err
+	}
+	if err := s.Dispatcher.Admit(a.action); err != nil {
+		return nil, err
+	}
+	return s.Dispatcher.Reserve()
+}
+
+// joins is what is done with a request whose operation existed before.
+func joins(op ledger.Operation) oncewardv1.Disposition {
 	if op.State.Final() {
 		return oncewardv1.Disposition_DISPOSITION_REPLAYED
 	}
@@ -255,7 +305,7 @@ func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, 
 // opening builds what the ledger is asked to record. An allowed action comes
 // with its prepared attempt.
 func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (ledger.Opening, dispatch.Prepared, error) {
-	id, spec := dispatch.NewID(), a.action.Spec
+	id, spec, d := dispatch.NewID(), a.action.Spec, a.decision
 	sealed, err := s.Sealer.Seal(a.args.JSON(), a.principal.Tenant, id)
 	if err != nil {
 		return ledger.Opening{}, dispatch.Prepared{}, err
@@ -272,16 +322,17 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 			ArgsHash: a.hash, RequestHash: &prepared.RequestHash,
 			RequestedBy: a.principal.Actor, Run: fromRun(req.GetRun()),
 			IntentID: req.GetIntentId(), DistinctFrom: req.GetDistinctFromOperationId(),
+			Amount: d.Amount, Currency: d.Currency, Stage: d.Stage, PolicyVersion: d.Version, Rule: d.Rule,
+			MaxAttempts: d.MaxAttempts,
 		},
 		Event: ledger.Claim, Sealed: sealed, Start: prepared.Start,
 		Window: spec.Window, ExpiredKeyReuse: spec.ExpiredKey == actions.Reuse,
+		Provider: spec.Contract.Provider, Holds: d.Holds, GiveUp: d.GiveUp,
+		Verdict: ledger.Verdict{Decision: d.Effect.String(), Rule: d.Rule, PolicyVersion: d.Version},
 	}
-	if a.decision.Effect == policy.RequireApproval {
+	if d.Effect == policy.RequireApproval {
 		opening.Event, opening.Operation.RequestHash = ledger.Escalate, nil // frozen when it is sent
-		opening.Review = &ledger.ReviewOpening{
-			ID: dispatch.NewID(), Reason: ledger.ApprovalRequired, ExpiresIn: spec.ApprovalTTL,
-			Detail: "Rule " + a.decision.Rule + ": " + a.decision.Reason + ".",
-		}
+		opening.Review = approvalReview(d)
 	}
 	return opening, prepared, nil
 }

@@ -47,7 +47,7 @@ func (s *Server) ListReviews(ctx context.Context, req *oncewardv1.ListReviewsReq
 		args, err := s.Dispatcher.StoredArguments(ctx, op)
 		switch {
 		case err == nil:
-			item.ArgumentsJson = string(args.JSON())
+			item.ArgumentsJson, item.SensitiveArguments = s.shown(p, op, args.JSON())
 		case errors.Is(err, ledger.ErrUnavailable):
 			return nil, err
 		case !errors.Is(err, ledger.ErrNotFound):
@@ -57,6 +57,22 @@ func (s *Server) ListReviews(ctx context.Context, req *oncewardv1.ListReviewsReq
 		resp.Reviews = append(resp.Reviews, item)
 	}
 	return resp, nil
+}
+
+// shown are the arguments of an operation as a principal may see them, and the
+// paths of those that are sensitive. Reviewers see what would be sent, all of it.
+func (s *Server) shown(p policy.Principal, op ledger.Operation, args []byte) (string, []string) {
+	action, ok := s.actionOf(op)
+	switch {
+	case p.Has(policy.Reviewer) && ok:
+		return string(args), action.Spec.SensitiveArgs
+	case p.Has(policy.Reviewer):
+		return string(args), nil
+	case !ok: // nobody here knows what is sensitive
+		return "", nil
+	default:
+		return string(actions.Redact(args, action.Spec.SensitiveArgs)), action.Spec.SensitiveArgs
+	}
 }
 
 // ResolveReview decides a review. The first decision wins; the same one again
@@ -108,6 +124,20 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		return nil, err
 	}
 	change := decisionChange(p, op, review, decision, req)
+	if decision == ledger.Approved {
+		by, err := s.approve(ctx, p, review, op, req)
+		if err != nil {
+			return nil, err
+		}
+		if by == "" { // more must say yes
+			full, err := s.Ledger.Get(ctx, op.Tenant, op.ID)
+			if err != nil {
+				return nil, err
+			}
+			return &oncewardv1.ResolveReviewResponse{Operation: toOperation(full)}, nil
+		}
+		change.Decision.By = by
+	}
 	if action, ok := s.actionOf(op); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
 		// A person can be wrong, too: look for a late landing.
 		change.Watch = action.Spec.Contract.LateLanding

@@ -32,13 +32,20 @@ type Ledger interface {
 	Buried(ctx context.Context, tenant, key string) (bool, error)
 	List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error)
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
+	BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge) ([]ledger.BudgetUse, error)
+	IntentHolder(ctx context.Context, tenant string, fences []ledger.Fence, distinctFrom string) (*ledger.IntentHeldError, error)
+	KillSwitches(ctx context.Context, tenant string) ([]ledger.KillSwitch, error)
+	Deny(ctx context.Context, d ledger.Denial) error
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
+	AddApproval(ctx context.Context, tenant, reviewID string, a ledger.Approval) (ledger.Review, error)
+	Rebind(ctx context.Context, tenant, reviewID, policyVersion string, required int, detail string) (ledger.Review, error)
 }
 
 // Dispatcher is what the server needs of dispatch.
 type Dispatcher interface {
 	Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (dispatch.Prepared, error)
+	Admit(action *actions.Action) error
 	Reserve() (release func(), err error)
 	Go(p dispatch.Prepared, op ledger.Operation, claimed time.Time, release func())
 	Hasten(op ledger.Operation)
@@ -77,7 +84,10 @@ type Server struct {
 	oncewardv1.UnimplementedActionServiceServer
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
+	terms    terms
 	waiters  *waiters
+	fates    *fates
+	tallies  *tallies
 	replays  *replays
 	health   *health.Server
 	draining context.Context // ends when the server is going away

@@ -41,8 +41,7 @@ type Config struct {
 	Secrets     *secrets.Secrets
 	Registry    *actions.Registry
 	Log         *slog.Logger
-	// Policies returns the policy of a tenant that is in force now; required with
-	// Listener.
+	// Policies returns the policy of a tenant that is in force now; required.
 	Policies func(tenant string) *policy.Policy
 
 	// Listener is where the API listens; nil runs none. Plain text is served
@@ -132,6 +131,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.dispatcher, err = dispatch.New(dispatch.Options{
 		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey,
 		MaxInFlight: c.MaxInFlight, LeaseGrace: c.LeaseGrace, Changed: changed, Log: c.Log,
+		Recheck: func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
+			return a.server.Recheck(ctx, op, action, args)
+		},
 	})
 	if err != nil {
 		store.Close()
