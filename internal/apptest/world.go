@@ -130,6 +130,9 @@ type Replica struct {
 	Actions oncewardv1.ActionServiceClient
 	Reviews oncewardv1.ReviewServiceClient
 	Catalog oncewardv1.CatalogServiceClient
+	Audit   oncewardv1.AuditServiceClient
+	Stats   oncewardv1.StatsServiceClient
+	Policy  oncewardv1.PolicyServiceClient
 	Conn    *grpc.ClientConn
 	stop    func()
 }
@@ -211,6 +214,7 @@ func connect(t testing.TB, address string) *Replica {
 	return &Replica{
 		Address: address, Conn: conn, Actions: oncewardv1.NewActionServiceClient(conn),
 		Reviews: oncewardv1.NewReviewServiceClient(conn), Catalog: oncewardv1.NewCatalogServiceClient(conn),
+		Audit: oncewardv1.NewAuditServiceClient(conn), Stats: oncewardv1.NewStatsServiceClient(conn), Policy: oncewardv1.NewPolicyServiceClient(conn),
 	}
 }
 

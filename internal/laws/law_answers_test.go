@@ -191,8 +191,8 @@ func TestLaw09_RequestsCarryNoRetryPolicy(t *testing.T) {
 		{&oncewardv1.RequestActionRequest{}, []string{
 			"action_type", "arguments", "arguments_json", "corrects_operation_id", "distinct_from_operation_id",
 			"idempotency_key", "intent_id", "retry_cause", "run", "wait"}},
-		{&oncewardv1.RunContext{}, []string{"agent", "attempt", "run_id", "step_id", "tool_call_id", "tool_version"}},
-		{&oncewardv1.RequestActionResponse{}, []string{"disposition", "next_step", "operation", "replayed"}},
+		{&oncewardv1.RunContext{}, []string{"agent", "attempt", "instance", "run_id", "step_id", "tool_call_id", "tool_version"}},
+		{&oncewardv1.RequestActionResponse{}, []string{"disposition", "duplicate", "next_step", "observation", "operation", "replayed"}},
 		{&oncewardv1.NextStep{}, []string{"kind", "message", "retry_after"}},
 	} {
 		d := c.message.ProtoReflect().Descriptor()
