@@ -34,6 +34,8 @@ type Ledger interface {
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
+	Statistics
+	Observer
 }
 
 // Dispatcher is what the server needs of dispatch.
@@ -77,8 +79,11 @@ type Server struct {
 	oncewardv1.UnimplementedActionServiceServer
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
+	oncewardv1.UnimplementedStatsServiceServer
 	waiters  *waiters
 	replays  *replays
+	tallies  *tallies
+	fates    *fates
 	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -89,6 +94,7 @@ func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
+		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		draining: draining, drain: drain,
 	}
 }
@@ -101,14 +107,19 @@ func (s *Server) Changed(op ledger.Operation) {
 	s.waiters.publish(op)
 }
 
-// Run wakes callers that wait for operations of other replicas, and forgets
-// replays that have ended, until ctx ends.
+// Run wakes callers that wait for operations of other replicas, forgets replays
+// that have ended, and writes what was counted, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.waiters.run(ctx) })
 	work.Go(func() { s.replays.run(ctx) })
+	work.Go(func() { s.tallies.run(ctx) })
 	work.Wait()
 }
+
+// Close writes what was counted since Run ended: the calls that were under way
+// then. Nothing may call the server any more.
+func (s *Server) Close(ctx context.Context) { s.tallies.flush(ctx) }
 
 // Drain tells health checks that this server is going away, and answers the
 // calls that wait: their operations go on.
@@ -156,6 +167,7 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterActionServiceServer(g, s)
 	oncewardv1.RegisterCatalogServiceServer(g, s)
 	oncewardv1.RegisterReviewServiceServer(g, s)
+	oncewardv1.RegisterStatsServiceServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
 	for name := range g.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
