@@ -69,8 +69,11 @@ CREATE INDEX observed_keys_age ON observed_keys (seen_at);
 
 GRANT SELECT, INSERT, DELETE ON tallies, tally_batches, observations, observed_keys TO onceward_serve;
 GRANT UPDATE (count, amount) ON tallies TO onceward_serve;
--- That a key is looked at locks its row; nothing about it changes.
+-- Who looks at a key, or sweeps, locks rows, which wants the right to change a
+-- column. Nothing changes one.
 GRANT UPDATE (observation_id) ON observed_keys TO onceward_serve;
+GRANT UPDATE (observed_at) ON observations TO onceward_serve;
+GRANT UPDATE (added_at) ON tally_batches TO onceward_serve;
 GRANT SELECT ON tallies, observations TO onceward_read;
 
 COMMIT;

@@ -32,7 +32,8 @@ type observed struct {
 	key  string
 	hash ledger.Hash // of the identifying arguments
 	// refusal is why they are not: the error that the request would have ended
-	// with. Nil where they are, whatever the decision is.
+	// with. Nil where they are, whatever the decision is. Violations of the
+	// decision are such a refusal, too.
 	refusal error
 }
 
@@ -42,8 +43,11 @@ type observed struct {
 // answer says so, because a product that runs must not break because it is
 // watched. It does not end with the caller, who may have left.
 func (s *Server) observe(ctx context.Context, o observed) *oncewardv1.RequestActionResponse {
-	outcome, explanation := outcomeOf(o)
 	d := o.decision
+	if o.refusal == nil && len(d.Violations) > 0 {
+		o.refusal = &refusal{reason: reasonInvalidArguments, message: summary(d.Violations)}
+	}
+	outcome, explanation := outcomeOf(o)
 	record := ledger.Observation{
 		ID: dispatch.NewID(), Tenant: o.principal.Tenant, Actor: o.principal.Actor, ActionType: o.actionType,
 		Key: o.key, ArgsHash: o.hash, Run: o.run, Outcome: outcome,
