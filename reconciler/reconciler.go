@@ -26,6 +26,7 @@ type Ledger interface {
 	Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error)
 	PrepareAudit(ctx context.Context, days int) error
 	Inbox
+	Records
 }
 
 // Dispatcher is what the reconciler needs of dispatch.
@@ -281,6 +282,7 @@ func (r *Reconciler) landed(ctx context.Context, op ledger.Operation, finding ac
 // Sweep removes what is past its window, until nothing is due.
 func (r *Reconciler) Sweep(ctx context.Context) {
 	r.sweepEvents(ctx)
+	r.sweepRecords(ctx)
 	for ctx.Err() == nil {
 		buried, swept, more, err := r.Ledger.Sweep(ctx, r.SweepBatch)
 		if err != nil {

@@ -23,7 +23,7 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 	var r *refusal
 	if a != nil && errors.As(err, &r) && r.reason == reasonPolicyDenied {
 		resp := &oncewardv1.PreviewActionResponse{}
-		explain(resp, a)
+		explainPolicy(resp, a)
 		return resp, nil
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 	switch {
 	case decided:
 		outcome, explanation := resp.Outcome, resp.Explanation
-		explain(resp, a)
+		explainPolicy(resp, a)
 		resp.Outcome, resp.Explanation = outcome, explanation
 		return resp, nil
 	case resp.Existing != nil: // it would be corrected
@@ -60,15 +60,15 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 			}
 		}
 	}
-	explain(resp, a)
+	explainPolicy(resp, a)
 	if resp.Existing != nil && resp.Outcome == oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE {
 		resp.Explanation = "It would be sent: the failed operation would be corrected."
 	}
 	return resp, s.previewHolds(ctx, a, req.GetRequest(), resp)
 }
 
-// explain says what policy decides.
-func explain(resp *oncewardv1.PreviewActionResponse, a *admission) {
+// explainPolicy says what policy decides.
+func explainPolicy(resp *oncewardv1.PreviewActionResponse, a *admission) {
 	d := a.decision
 	resp.Rule, resp.RuleReason, resp.PolicyVersion, resp.Stage = d.Rule, d.Reason, a.policy.Version(), toStage(d.Stage)
 	resp.Amount, resp.Currency = d.Amount, d.Currency

@@ -36,7 +36,7 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 	var answer *oncewardv1.RequestActionResponse
 	switch {
 	case a != nil && a.decision.Stage == ledger.StageObserve:
-		return s.observe(ctx, a, req, err)
+		return s.observeRequest(ctx, a, req, err), nil
 	case err == nil:
 		answer, err = s.answer(ctx, a, req)
 	}
@@ -50,7 +50,9 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 // is known of it.
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	if op, answer := s.repeated(a, req); answer != nil {
-		answer.Duplicate = s.duplicate(op, req)
+		last, since := s.fates.arrived(op.ID)
+		s.fates.answered(op.ID)
+		answer.Duplicate = s.duplicate(op, req, last, since)
 		s.logAnswer(ctx, req, op, answer)
 		return answer, nil
 	}
@@ -61,11 +63,14 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 	if err != nil {
 		return nil, err
 	}
+	last, since := s.fates.arrived(found.op.ID)
 	op, disposition := s.await(ctx, found, req), found.disposition
-	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
-	if first {
-		s.fates.note(op.ID, ctx.Err())
+	if err := ctx.Err(); err != nil {
+		s.fates.left(op.ID, err)
+	} else {
+		s.fates.answered(op.ID)
 	}
+	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
 		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	}
@@ -85,17 +90,43 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 		s.replays.checked(found.remembered, form.ArgumentsJson, proto.CloneOf(answer))
 	}
 	if !first {
-		answer.Duplicate = s.duplicate(&op, req)
+		answer.Duplicate = s.duplicate(&op, req, last, since)
 	}
 	s.logAnswer(ctx, req, &op, answer)
 	return answer, nil
 }
 
+// reasonLeaseExpired is the doubt of an operation whose worker did not report.
+const reasonLeaseExpired = "lease_expired"
+
 // duplicate explains a request whose operation existed before, and counts it.
-func (s *Server) duplicate(op *ledger.Operation, req *oncewardv1.RequestActionRequest) *oncewardv1.Duplicate {
-	d := explainDuplicate(req, op, s.fates.of(op.ID))
-	s.tallies.duplicate(op, d.GetCause(), d.GetStated())
-	return d
+func (s *Server) duplicate(op *ledger.Operation, req *oncewardv1.RequestActionRequest, last fate, since time.Duration) *oncewardv1.Duplicate {
+	cause, stated, explanation := explain(again{
+		cause: req.GetRetryCause(), run: fromRun(req.GetRun()), first: op.Run, fate: last, since: since,
+		died: op.Reason == reasonLeaseExpired, age: time.Since(op.CreatedAt),
+	})
+	s.tallies.duplicate(*op, cause, stated)
+	return &oncewardv1.Duplicate{Cause: cause, Stated: stated, Explanation: explanation}
+}
+
+// observeRequest answers a request in the stage observe. refused is why it may
+// not be requested at all, or nil.
+func (s *Server) observeRequest(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest, refused error) *oncewardv1.RequestActionResponse {
+	// With a policy that refuses, too: the key tells what it would repeat.
+	invalid := s.admitArguments(ctx, a, req)
+	if refused == nil {
+		refused = invalid
+	}
+	if refused == nil {
+		refused = s.judge(ctx, a, req)
+	}
+	if a.decision.Effect == policy.Deny && len(a.decision.Violations) == 0 {
+		refused = nil // the decision says it
+	}
+	return s.observe(ctx, observed{
+		principal: a.principal, actionType: a.action.Spec.Type, run: fromRun(req.GetRun()), decision: a.decision,
+		key: a.key.Text, hash: a.hash, refusal: refused,
+	})
 }
 
 // logAnswer writes the one line that each answered request has in the log.
@@ -235,7 +266,7 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	claimed := time.Now()
 	op, created, err := s.Ledger.Open(detached, opening)
 	if created {
-		s.tallies.executed(&op)
+		s.tallies.executed(op)
 	}
 	switch {
 	case err != nil:

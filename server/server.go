@@ -40,6 +40,8 @@ type Ledger interface {
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
 	AddApproval(ctx context.Context, tenant, reviewID string, a ledger.Approval) (ledger.Review, error)
 	Rebind(ctx context.Context, tenant, reviewID, policyVersion string, required int, detail string) (ledger.Review, error)
+	Statistics
+	Observer
 }
 
 // Dispatcher is what the server needs of dispatch.
@@ -84,11 +86,12 @@ type Server struct {
 	oncewardv1.UnimplementedActionServiceServer
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
+	oncewardv1.UnimplementedStatsServiceServer
 	terms    terms
 	waiters  *waiters
-	fates    *fates
-	tallies  *tallies
 	replays  *replays
+	tallies  *tallies
+	fates    *fates
 	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -99,6 +102,7 @@ func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
+		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		draining: draining, drain: drain,
 	}
 }
@@ -111,14 +115,19 @@ func (s *Server) Changed(op ledger.Operation) {
 	s.waiters.publish(op)
 }
 
-// Run wakes callers that wait for operations of other replicas, and forgets
-// replays that have ended, until ctx ends.
+// Run wakes callers that wait for operations of other replicas, forgets replays
+// that have ended, and writes what was counted, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.waiters.run(ctx) })
 	work.Go(func() { s.replays.run(ctx) })
+	work.Go(func() { s.tallies.run(ctx) })
 	work.Wait()
 }
+
+// Close writes what was counted since Run ended: the calls that were under way
+// then. Nothing may call the server any more.
+func (s *Server) Close(ctx context.Context) { s.tallies.flush(ctx) }
 
 // Drain tells health checks that this server is going away, and answers the
 // calls that wait: their operations go on.
@@ -166,6 +175,7 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterActionServiceServer(g, s)
 	oncewardv1.RegisterCatalogServiceServer(g, s)
 	oncewardv1.RegisterReviewServiceServer(g, s)
+	oncewardv1.RegisterStatsServiceServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
 	for name := range g.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)

@@ -239,5 +239,6 @@ func (a *App) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), a.ShutdownGrace)
 	defer cancel()
 	a.dispatcher.Close(ctx)
+	a.server.Close(ctx)
 	a.store.Close()
 }

@@ -29,6 +29,7 @@ var mustExist = []string{
 	"internal/app",
 	"internal/apptest",
 	"internal/demo",
+	"internal/forecast",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/providers",
@@ -189,6 +190,12 @@ var arrows = []struct {
 			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
 		why: "the server decides over small interfaces that it declares; internal/app wires stores and adapters",
+	},
+	{
+		from:  []string{"internal/forecast"},
+		may:   []string{stdlib, "ledger"},
+		never: inputOutput,
+		why:   "a prediction that reads anything but the observations would not come out the same twice",
 	},
 	{
 		from: []string{"migrations/..."},

@@ -66,3 +66,12 @@ func RowTypes() map[string][]string {
 	}
 	return types
 }
+
+// Statistics returns the statements about tallies and observations, by name.
+func Statistics() map[string]string {
+	return map[string]string{
+		"tallies": talliesSQL, "observations": observationsSQL, "observed tenants": observedTenantsSQL,
+		"sweep tallies": sweepTalliesSQL, "sweep batches": sweepTallyBatchesSQL,
+		"sweep observations": sweepObservationsSQL, "sweep keys": sweepObservedKeysSQL,
+	}
+}

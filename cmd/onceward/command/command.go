@@ -52,6 +52,8 @@ type cli struct {
 	Actions      actionsCmd      `cmd:"" help:"List the action types, or show one."`
 	Reviews      reviewsCmd      `cmd:"" help:"List the decisions that wait for a person."`
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`
+	Stats        statsCmd        `cmd:"" help:"Show how many duplicates were prevented, of what and why."`
+	Observe      observeCmd      `cmd:"" help:"Predict what enforcing would do, from what was observed."`
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
 	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
 	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`

@@ -71,6 +71,10 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"list", "--state=lost"}, `--state must be one of`},
 		{[]string{"request", "payments.refund.create"}, `expected "<arguments>"`},
 		{[]string{"request", "a.b", "{}", "--wait=soon"}, `--wait`},
+		{[]string{"stats", "--since=soon"}, `--since.*want one such as 36h or 7d`},
+		{[]string{"stats", "--since=0d"}, `--since.*want one such as 36h or 7d`},
+		{[]string{"observe", "report", "--since=-7d", "--database-url=postgres://x"}, `--since.*want one such as 36h or 7d`},
+		{[]string{"observe", "report", "--operation-time=0s", "--database-url=postgres://x"}, `--operation-time must be above zero`},
 		{[]string{"get"}, `an operation id or --key`},
 		{[]string{"get", "id", "--key=k"}, `an operation id or --key`},
 		{[]string{"resolve", "id", "perhaps"}, `must be one of`},
@@ -114,10 +118,10 @@ func TestEnvironment(t *testing.T) {
 			"ONCEWARD_RELOAD_INTERVAL " +
 			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
-		"actions": client, "reviews": client, "resolve": client,
+		"actions": client, "reviews": client, "resolve": client, "stats": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
-		"audit partitions", "audit export", "audit drop"} {
+		"audit partitions", "audit export", "audit drop", "observe report"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
 	}
 	got := map[string]string{}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// fate is what became of a caller.
+type fate int
+
+const (
+	fateUnknown      fate = iota // no caller of the operation was seen here, or too long ago
+	stillWaiting                 // it waits for the operation
+	answered                     // it got an answer, as far as this server can tell
+	leftByDeadline               // its deadline passed
+	leftByConnection             // it cancelled its call, or its connection broke
+)
+
+// maxFates bounds the memory of callers' fates, in operations: some 2 MB. What
+// came first goes first; most duplicates come within minutes.
+const maxFates = 16384
+
+// fates remembers, for the operations that this server was asked about last,
+// whether somebody waits and what became of the last caller. It is a help to
+// explain duplicates, no record. It is safe for concurrent use.
+type fates struct {
+	mu    sync.Mutex
+	known map[string]*fateEntry
+	order []string // the operations in known, in the order in which they came: a ring
+	next  int      // the place in it that is written next
+}
+
+// fateEntry is what is known of one operation's callers.
+type fateEntry struct {
+	waiting int
+	last    fate
+	since   time.Time // when the last one came to its end
+}
+
+func newFates() *fates { return &fates{known: map[string]*fateEntry{}} }
+
+// arrived notes that a caller came for an operation, and returns what became of
+// the one before it, and how long ago (0 while it waits). Each call is followed
+// by one of left or answered.
+func (f *fates) arrived(operationID string) (last fate, since time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.known[operationID]
+	if e == nil {
+		e = &fateEntry{}
+		f.remember(operationID, e)
+	}
+	last = e.last
+	switch {
+	case e.waiting > 0:
+		last = stillWaiting
+	case last != fateUnknown:
+		since = time.Since(e.since)
+	}
+	e.waiting++
+	return last, since
+}
+
+// remember makes room by forgetting what came first.
+func (f *fates) remember(operationID string, e *fateEntry) {
+	if len(f.order) < maxFates {
+		f.order = append(f.order, operationID)
+	} else {
+		delete(f.known, f.order[f.next])
+		f.order[f.next] = operationID
+		f.next = (f.next + 1) % maxFates
+	}
+	f.known[operationID] = e
+}
+
+// left notes that a caller left before it had an answer: cause is its context's
+// error. Without one it was answered.
+func (f *fates) left(operationID string, cause error) {
+	switch {
+	case cause == nil:
+		f.ended(operationID, answered)
+	case errors.Is(cause, context.DeadlineExceeded):
+		f.ended(operationID, leftByDeadline)
+	default:
+		f.ended(operationID, leftByConnection)
+	}
+}
+
+// answered notes that a caller got an answer.
+func (f *fates) answered(operationID string) { f.ended(operationID, answered) }
+
+func (f *fates) ended(operationID string, how fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.known[operationID]
+	if e == nil { // forgotten meanwhile
+		return
+	}
+	e.waiting = max(e.waiting-1, 0)
+	e.last, e.since = how, time.Now()
+}
