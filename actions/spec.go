@@ -232,6 +232,9 @@ func (s Spec) check() error {
 			bad("key part %s: %w", p.Name, err)
 		}
 	}
+	s.checkSpending(bad)
+	s.checkIntents(bad)
+	s.checkSensitive(bad)
 	k := s.Contract.Keys
 	switch {
 	case k.Honoured && k.MaxLength > 0 && k.MaxLength < ProviderKeyLength:
