@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits of a Spec.
@@ -94,6 +95,32 @@ func (s Spec) checkSensitive(bad badFunc) {
 	}
 	if len(s.TokenAudience) > maxAudienceLength || strings.ContainsFunc(s.TokenAudience, func(r rune) bool { return r > 0x7e || !visible(byte(r)) }) {
 		bad("token audience %q: want at most %d visible ASCII characters, such as https://ledger.internal", clip(s.TokenAudience, maxShownName), maxAudienceLength)
+	}
+}
+
+// Limits of a Protection, beyond which it protects nobody.
+const (
+	maxCircuitFailures = 1000
+	maxCircuitOpenFor  = time.Hour
+	maxRetryShare      = 100
+	maxRetryFloor      = 10_000
+)
+
+func (p Protection) check(bad badFunc) {
+	for _, c := range []struct {
+		what         string
+		got, highest int
+	}{
+		{"breaker failures", p.Failures, maxCircuitFailures},
+		{"retry budget share", p.RetryShare, maxRetryShare},
+		{"retry budget floor", p.RetryFloor, maxRetryFloor},
+	} {
+		if c.got < 0 || c.got > c.highest {
+			bad("contract: %s of %d: want at most %d", c.what, c.got, c.highest)
+		}
+	}
+	if p.OpenFor < 0 || p.OpenFor > maxCircuitOpenFor {
+		bad("contract: a breaker that is open for %s: want at most %s", p.OpenFor, maxCircuitOpenFor)
 	}
 }
 
