@@ -253,10 +253,8 @@ func checkKeySource(from string) error {
 	if !ok {
 		return fmt.Errorf("source %q: %w", from, errKeySource)
 	}
-	for segment := range strings.SplitSeq(path, ".") {
-		if !plainName(segment) {
-			return fmt.Errorf("source %q: %w", from, errKeySource)
-		}
+	if checkPath(path) != nil {
+		return fmt.Errorf("source %q: %w", from, errKeySource)
 	}
 	return nil
 }

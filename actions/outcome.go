@@ -49,6 +49,9 @@ type Outcome struct {
 	// RetryAfter is how long the provider asks us to wait (RateLimited,
 	// InProgress, Accepted, NotApplied); zero leaves it to our backoff.
 	RetryAfter time.Duration
+	// Unreached, with NotApplied, says that nobody was there to ask: no connection,
+	// or none that could be trusted. It counts against the provider's circuit.
+	Unreached bool
 	// Write is set by adapters whose effect is a row in the ledger's own
 	// database: Kind is Applied, and the statement runs in the transaction
 	// that settles the operation, so that both happen or neither.

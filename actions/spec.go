@@ -121,6 +121,21 @@ type Contract struct {
 	// webhook, [Source]) before a person is asked, where nothing else can find
 	// out. Zero: the provider sends none.
 	EventWait time.Duration
+	// Protection keeps a provider in trouble from being asked on and on.
+	Protection Protection
+}
+
+// Protection bounds what one process asks of a provider that is in trouble. All
+// action types of a provider share it. Zero fields are the defaults: it cannot
+// be switched off.
+type Protection struct {
+	// Failures in a row (outcomes that are not known, or nobody reached) open the
+	// circuit: nothing is sent for OpenFor, and then one attempt tries.
+	Failures int
+	OpenFor  time.Duration
+	// RetryShare is how many attempts after the first of an operation there may be
+	// in a minute, in per cent of the first ones in it, but always RetryFloor.
+	RetryShare, RetryFloor int
 }
 
 // KeyRules say how the provider treats our key. The zero value: not at all.
@@ -167,6 +182,11 @@ const (
 	DefaultApprovalTTL   = 24 * time.Hour
 	DefaultNegativeReads = 2
 	DefaultReadGap       = time.Second
+
+	DefaultCircuitFailures = 10
+	DefaultCircuitOpenFor  = 30 * time.Second
+	DefaultRetryShare      = 20 // per cent
+	DefaultRetryFloor      = 10
 )
 
 // ProviderKeyLength is the length of the keys that Onceward derives.
@@ -182,7 +202,16 @@ func (s Spec) WithDefaults() Spec {
 	s.ApprovalTTL = orDefault(s.ApprovalTTL, DefaultApprovalTTL)
 	s.Contract.Lookup.NegativeReads = orDefault(s.Contract.Lookup.NegativeReads, DefaultNegativeReads)
 	s.Contract.Lookup.ReadGap = orDefault(s.Contract.Lookup.ReadGap, DefaultReadGap)
+	s.Contract.Protection = s.Contract.Protection.WithDefaults()
 	return s
+}
+
+// WithDefaults returns the protection with the defaults in place of zeros.
+func (p Protection) WithDefaults() Protection {
+	return Protection{
+		Failures: orDefault(p.Failures, DefaultCircuitFailures), OpenFor: orDefault(p.OpenFor, DefaultCircuitOpenFor),
+		RetryShare: orDefault(p.RetryShare, DefaultRetryShare), RetryFloor: orDefault(p.RetryFloor, DefaultRetryFloor),
+	}
 }
 
 func orDefault[T comparable](v, def T) T {
@@ -232,6 +261,10 @@ func (s Spec) check() error {
 			bad("key part %s: %w", p.Name, err)
 		}
 	}
+	s.checkSpending(bad)
+	s.checkIntents(bad)
+	s.checkSensitive(bad)
+	s.Contract.Protection.check(bad)
 	k := s.Contract.Keys
 	switch {
 	case k.Honoured && k.MaxLength > 0 && k.MaxLength < ProviderKeyLength:

@@ -79,6 +79,7 @@ type Dispatcher struct {
 	slots   chan struct{}
 	running sync.WaitGroup
 	workers *workers
+	gates   *gates // of providers
 	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
 	cancel  context.CancelFunc
@@ -102,7 +103,7 @@ func New(o Options) (*Dispatcher, error) {
 		o.Changed = func(ledger.Operation) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), ctx: ctx, cancel: cancel}, nil
+	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), gates: newGates(o.Log), ctx: ctx, cancel: cancel}, nil
 }
 
 // Abandon stops settling: what is not settled ends as unknown when its lease
@@ -199,8 +200,9 @@ func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, rele
 // from unknown under the caller's lease), makes it and settles it.
 //
 // Its errors mean that nothing was sent: ErrNoAdapter, ErrRequestChanged,
-// ErrBusy, ledger.ErrFenced, ledger.ErrUnavailable, or that the stored
-// arguments cannot be opened. Outcomes are in the operation.
+// ErrBusy, *ProviderOpenError and *RetryBudgetError (see [Later]),
+// ledger.ErrFenced, ledger.ErrUnavailable, or that the stored arguments cannot be
+// opened. Outcomes are in the operation.
 func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error) {
 	release, err := d.Reserve()
 	if err != nil {
@@ -226,9 +228,14 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if op.RequestHash != nil && *op.RequestHash != p.RequestHash {
 		return ledger.Operation{}, ErrRequestChanged
 	}
+	giveBack, err := d.gates.of(action.Spec.Contract).again(op, event)
+	if err != nil {
+		return ledger.Operation{}, err
+	}
 	claimed := time.Now()
 	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor})
 	if err != nil {
+		giveBack()
 		return ledger.Operation{}, err
 	}
 	d.Changed(running)
@@ -296,7 +303,7 @@ func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.C
 
 // run makes a claimed attempt and settles it.
 func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
-	outcome := d.execute(p, op, claimed)
+	outcome := d.gates.of(p.action.Spec.Contract).through(op, func() actions.Outcome { return d.execute(p, op, claimed) })
 	d.logAttempt(op, outcome)
 	return d.settle(op, p.action.Spec, outcome)
 }

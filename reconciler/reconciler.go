@@ -191,6 +191,9 @@ func (r *Reconciler) expireLeases(ctx context.Context) (more bool) {
 // retry makes the deferred attempt of a pending operation.
 func (r *Reconciler) retry(ctx context.Context, op ledger.Operation) error {
 	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Claim, actor)
+	if wait, later := dispatch.Later(err); later {
+		return r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, Untried: true}, nil)
+	}
 	switch {
 	case err == nil:
 		r.log(settled).Info("deferred attempt made", "state", settled.State)

@@ -75,6 +75,9 @@ func (r *Reconciler) withAttempts(ctx context.Context, op ledger.Operation) (led
 // replay sends the same request with the same provider key again.
 func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
 	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Replay, actor)
+	if wait, later := dispatch.Later(err); later {
+		return r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
+	}
 	switch {
 	case err == nil:
 		r.log(settled).Info("replayed with the same provider key", "state", settled.State)

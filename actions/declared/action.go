@@ -19,6 +19,7 @@ type action struct {
 	contract   *contract
 	spec       actions.Spec
 	checks     checks
+	spending   spending
 	request    *request
 	keys       *keys
 	receipt    *receipt
@@ -50,7 +51,7 @@ func newAction(c *compiler, k *contract, a *definition.Action) *action {
 		c.bad("", "an action on an HTTP provider wants a request and a receipt")
 		return nil
 	}
-	out := &action{contract: k, checks: c.checks(a.Checks)}
+	out := &action{contract: k, checks: c.checks(a.Checks), spending: c.spending(a.Spending)}
 	if a.Keys != nil {
 		out.keys = c.keys("keys", a.Keys)
 	} else {
@@ -104,6 +105,7 @@ func specOf(p *definition.Provider, a *definition.Action, k *keys) (actions.Spec
 	if k != nil {
 		spec.Contract.Keys = k.rules
 	}
+	addGoals(&spec, p, a)
 	if p.Webhooks != nil {
 		spec.Contract.EventWait = p.Webhooks.Wait.Std()
 	}

@@ -96,7 +96,7 @@ func (w *writer) Execute(ctx context.Context, call actions.Call) actions.Outcome
 		}}
 	}
 	defer release()
-	x, stale := w.conn.send(ctx, call.Tenant, r)
+	x, stale := w.conn.send(ctx, call, r)
 	o := w.action.classify(x, vars)
 	if o.Kind == actions.Rejected && stale {
 		// The same proof that nothing was applied, and no reason to give up.

@@ -128,8 +128,10 @@ func (a *authRules) perTenant() bool {
 // context.
 type attempt struct {
 	tenant string
-	token  string // that was used, where there is one
-	kept   bool   // the token is from before this attempt
+	// operation is the operation token of a write; empty for none.
+	operation string
+	token     string // that was used, where there is one
+	kept      bool   // the token is from before this attempt
 }
 
 type attemptKey struct{}
@@ -140,7 +142,7 @@ func withAttempt(ctx context.Context, at *attempt) context.Context {
 
 // authorizer adds credentials to requests. It is safe for concurrent use.
 type authorizer struct {
-	rules  *authRules
+	rules  *authRules // nil: operation tokens alone
 	secret func(definition.Secret, string) (string, error)
 	tokens *tokens // for OAuth2
 	now    func() time.Time
@@ -155,7 +157,29 @@ func (z *authorizer) credential(ctx context.Context, r httpaction.Request) (http
 	if !ok {
 		return httpaction.Credential{}, errNoAttempt
 	}
+	credential, err := z.ours(ctx, r, at)
+	if err == nil && at.operation != "" {
+		credential = withToken(credential, at.operation)
+	}
+	return credential, err
+}
+
+// withToken adds the operation token of a write. Like our own credentials it is
+// no part of what is frozen, and is removed from what comes back.
+func withToken(c httpaction.Credential, token string) httpaction.Credential {
+	if c.Header == nil {
+		c.Header = http.Header{}
+	}
+	c.Header.Set(httpaction.TokenHeader, token)
+	return c
+}
+
+// ours makes what proves who we are.
+func (z *authorizer) ours(ctx context.Context, r httpaction.Request, at *attempt) (httpaction.Credential, error) {
 	a := z.rules
+	if a == nil {
+		return httpaction.Credential{}, nil
+	}
 	switch {
 	case a.Bearer != nil:
 		return z.inHeader("Authorization", "Bearer ", *a.Bearer, at)

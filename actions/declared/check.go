@@ -91,11 +91,12 @@ func (c *compiler) sharedSecrets(p *definition.Provider) {
 // elsewherePerformed checks an action that does not speak HTTP.
 func (c *compiler) elsewherePerformed(p *definition.Provider, a *definition.Action) {
 	var spec actions.Spec
+	var costs spending
 	var try func(actions.Call) error
 	switch p.Adapter {
 	case definition.AdapterSQL:
 		if s := newStatement(c, p, a); s != nil {
-			spec, try = s.spec, func(call actions.Call) error {
+			spec, costs, try = s.spec, s.spending, func(call actions.Call) error {
 				_, err := s.parameters(call)
 				return errors.Join(s.validate(call.Arguments), err)
 			}
@@ -105,7 +106,7 @@ func (c *compiler) elsewherePerformed(p *definition.Provider, a *definition.Acti
 		}
 	case definition.AdapterSMTP:
 		if m := newMessage(c, p, a); m != nil {
-			spec, try = m.spec, func(call actions.Call) error {
+			spec, costs, try = m.spec, m.spending, func(call actions.Call) error {
 				_, err := m.message(call)
 				return errors.Join(m.validate(call.Arguments), err)
 			}
@@ -128,7 +129,9 @@ func (c *compiler) elsewherePerformed(p *definition.Provider, a *definition.Acti
 		}
 		if err != nil {
 			c.bad(element("examples", i), "cannot be rendered: %v", err)
+			continue
 		}
+		c.goals(element("examples", i), spec, costs, call.Arguments)
 	}
 }
 
@@ -208,6 +211,7 @@ func (c *compiler) example(field string, a *action, e definition.Example) {
 		c.bad(field+".arguments", "%v", err)
 		return
 	}
+	c.goals(field, a.spec, a.spending, call.Arguments)
 	r, vars, err := a.render(call, a.contract.to)
 	if err == nil {
 		_, err = r.Bytes()

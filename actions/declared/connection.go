@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/definition"
 	"github.com/onceward/onceward/actions/httpaction"
 )
@@ -81,7 +82,7 @@ func connect(k *contract, o Options) (*Connection, error) {
 			return nil, err
 		}
 	}
-	if k.auth != nil {
+	if k.auth != nil || k.p.OperationToken != nil {
 		z := &authorizer{rules: k.auth, secret: o.Secret, tokens: conn.tokens, now: o.Now}
 		options.Authorize = z.credential
 	}
@@ -172,27 +173,30 @@ func (conn *Connection) Close() {
 
 // send makes one attempt of a write. stale says that the provider refused a token
 // that was fetched before: another attempt, with another token, can do better.
-func (conn *Connection) send(ctx context.Context, tenant string, r httpaction.Request) (x httpaction.Exchange, stale bool) {
-	return conn.exchange(ctx, tenant, r, conn.sender.Send)
+func (conn *Connection) send(ctx context.Context, call actions.Call, r httpaction.Request) (x httpaction.Exchange, stale bool) {
+	at := &attempt{tenant: call.Tenant}
+	if conn.contract.p.OperationToken != nil {
+		at.operation = call.OperationToken
+	}
+	return conn.exchange(ctx, at, r, conn.sender.Send)
 }
 
 // ask makes one look-up. A GET may share a connection; a POST, which searches,
 // goes as writes do: once, on a connection of its own.
 func (conn *Connection) ask(ctx context.Context, tenant string, r httpaction.Request) httpaction.Exchange {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		x, _ := conn.exchange(ctx, tenant, r, conn.sender.Read)
+		x, _ := conn.exchange(ctx, &attempt{tenant: tenant}, r, conn.sender.Read)
 		return x
 	}
-	x, _ := conn.exchange(ctx, tenant, r, conn.sender.Send)
+	x, _ := conn.exchange(ctx, &attempt{tenant: tenant}, r, conn.sender.Send)
 	return x
 }
 
-func (conn *Connection) exchange(ctx context.Context, tenant string, r httpaction.Request, do func(context.Context, httpaction.Request) httpaction.Exchange) (x httpaction.Exchange, stale bool) {
-	at := &attempt{tenant: tenant}
+func (conn *Connection) exchange(ctx context.Context, at *attempt, r httpaction.Request, do func(context.Context, httpaction.Request) httpaction.Exchange) (x httpaction.Exchange, stale bool) {
 	x = do(withAttempt(ctx, at), r)
 	if x.Status != http.StatusUnauthorized || at.token == "" {
 		return x, false
 	}
-	conn.tokens.drop(tenant, at.token)
+	conn.tokens.drop(at.tenant, at.token)
 	return x, at.kept
 }

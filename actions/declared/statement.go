@@ -32,13 +32,14 @@ func SQL(p *definition.Provider, a *definition.Action, database *sqlaction.Datab
 
 // plain is what an action that does not speak HTTP has in any case.
 type plain struct {
-	spec   actions.Spec
-	checks checks
-	config map[string]any
+	spec     actions.Spec
+	checks   checks
+	spending spending
+	config   map[string]any
 }
 
 func newPlain(c *compiler, p *definition.Provider, a *definition.Action) plain {
-	out := plain{checks: c.checks(a.Checks), config: configOf(p)}
+	out := plain{checks: c.checks(a.Checks), spending: c.spending(a.Spending), config: configOf(p)}
 	var err error
 	if out.spec, err = specOf(p, a, nil); err != nil {
 		c.bad("arguments", "%v", err)

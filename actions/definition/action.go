@@ -24,6 +24,15 @@ type Action struct {
 	AdvisoryArgs []string  `yaml:"advisory_args,omitempty"`
 	Approval     *Approval `yaml:"approval,omitempty"` // absent: as the policy says
 
+	// Spending says what an operation costs, for budgets. Absent: nothing.
+	Spending *Spending `yaml:"spending,omitempty"`
+	// Intents are the goals that the action belongs to: while an operation under
+	// one is open, a second one is refused, whatever its key.
+	Intents []Intent `yaml:"intents,omitempty" jsonschema:"maxItems=8"`
+	// Sensitive names what is shown to nobody but those who decide about the
+	// action; "[redacted]" stands in its place.
+	Sensitive *Sensitive `yaml:"sensitive,omitempty"`
+
 	Timeout     Duration `yaml:"timeout,omitempty"`                                          // of one attempt; default 30s
 	MaxAttempts int      `yaml:"max_attempts,omitempty" jsonschema:"minimum=1,maximum=100"`  // default 5
 	MaxResolves int      `yaml:"max_resolves,omitempty" jsonschema:"minimum=1,maximum=1000"` // default 12
@@ -73,6 +82,36 @@ type Part struct {
 type Approval struct {
 	Required bool     `yaml:"required"`
 	TTL      Duration `yaml:"ttl,omitempty"` // default 24h
+}
+
+// Spending are expressions over args. They are tried with every example.
+type Spending struct {
+	// Amount is in the currency's major unit: an integer, or the text of an exact
+	// decimal. minor_to_decimal(args.amount, 2) makes one of cents. It is never
+	// negative.
+	Amount string `yaml:"amount,omitempty"`
+	// Currency is a text of three capital letters (ISO 4217): args.currency,
+	// args.currency.upperAscii() or "EUR" in quotes of its own.
+	Currency string `yaml:"currency,omitempty"`
+	// Counterparty is a text: who gets it, or is concerned by it. Budgets can be
+	// kept for each. An empty optional is nobody.
+	Counterparty string `yaml:"counterparty,omitempty"`
+}
+
+// Intent is one goal. Actions that name the same intent share it; they give it
+// the same part names.
+type Intent struct {
+	Name  string `yaml:"name" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	Parts []Part `yaml:"parts" jsonschema:"minItems=1"` // from "arguments.<path>": what the goal is about
+	// Quiet is how long after a success another operation under it must name the
+	// first one in distinct_from_operation_id. Absent: no time.
+	Quiet Duration `yaml:"quiet,omitempty"`
+}
+
+// Sensitive are marks.
+type Sensitive struct {
+	Arguments []string `yaml:"arguments,omitempty"` // dotted paths; through a list, of each item
+	Receipt   []string `yaml:"receipt,omitempty"`   // names of receipt fields
 }
 
 // Request is an HTTP request. Strings are templates: "${…}" holds a CEL

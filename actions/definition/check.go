@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,7 +44,7 @@ func (s *Set) check() []Fault {
 		c.action(s.Actions[name])
 		faults = append(faults, c.faults...)
 	}
-	return faults
+	return append(faults, s.sharedIntents()...)
 }
 
 func (c *checker) provider(p *Provider) {
@@ -71,6 +72,12 @@ func (c *checker) provider(p *Provider) {
 	}
 	if p.Keys != nil {
 		c.keys("keys", p.Keys)
+	}
+	if p.Breaker != nil && p.Breaker.OpenFor > Duration(time.Hour) {
+		c.fault("breaker.open_for", "is at most 1h: nothing would be sent for so long")
+	}
+	if p.OperationToken != nil && p.Adapter != AdapterHTTP && p.Adapter != AdapterGRPC {
+		c.fault("operation_token", "has a meaning for the adapters http and grpc alone")
 	}
 	c.rules("outcomes", p.Outcomes, p.Errors)
 	c.limits(p.Limits)
@@ -214,12 +221,17 @@ func (c *checker) auth(a *Auth, private []string) {
 	}
 	if a.Header != nil {
 		c.headerName("http.auth.header.name", a.Header.Name)
+		c.notToken("http.auth.header.name", a.Header.Name)
 	}
 	if a.Query != nil && a.Query.Name == "" {
 		c.fault("http.auth.query.name", "is empty")
 	}
 	if a.HMAC != nil {
-		c.comparedHeaders("http.auth.hmac.headers", slices.Sorted(maps.Keys(a.HMAC.Headers)))
+		for _, name := range slices.Sorted(maps.Keys(a.HMAC.Headers)) {
+			at := "http.auth.hmac.headers[" + strconv.Quote(name) + "]"
+			c.headerName(at, name)
+			c.notToken(at, name)
+		}
 	}
 	if a.OAuth2 != nil {
 		c.origin("http.auth.oauth2.token_url", withoutConfig(a.OAuth2.TokenURL), private, true)

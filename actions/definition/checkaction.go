@@ -38,6 +38,7 @@ func (c *checker) action(a *Action) {
 	if a.Key != nil {
 		c.recipe(a, properties)
 	}
+	c.goals(a, properties)
 	for i, e := range a.Examples {
 		c.example(fmt.Sprintf("examples[%d]", i), schema, e)
 	}

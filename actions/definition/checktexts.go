@@ -93,6 +93,8 @@ func (c *checker) sentHeaders(field string, names []string) {
 		switch canonical {
 		case "Authorization", "Proxy-Authorization", "Cookie":
 			c.fault(at, "credentials belong to http.auth, where they come from a secret and are removed from what is stored")
+		case tokenHeader:
+			c.fault(at, "is where the operation token goes, and comes from operation_token alone")
 		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Keep-Alive":
 			c.fault(at, "is the connection's own, and cannot be set")
 		}
@@ -100,6 +102,16 @@ func (c *checker) sentHeaders(field string, names []string) {
 			c.fault(at, "is there twice: case makes no other header")
 		}
 		seen[canonical] = true
+	}
+}
+
+// tokenHeader carries operation tokens.
+const tokenHeader = "Onceward-Operation-Token"
+
+// notToken refuses the header of operation tokens.
+func (c *checker) notToken(field, name string) {
+	if textproto.CanonicalMIMEHeaderKey(name) == tokenHeader {
+		c.fault(field, "is where the operation token goes, and comes from operation_token alone")
 	}
 }
 

@@ -21,6 +21,16 @@ type Provider struct {
 	SQL  *SQL  `yaml:"sql,omitempty"`
 	SMTP *SMTP `yaml:"smtp,omitempty"`
 
+	// OperationToken is set for an internal service that accepts only writes which
+	// carry Onceward's signed operation token (adapters http and grpc).
+	OperationToken *OperationToken `yaml:"operation_token,omitempty"`
+
+	// Breaker and RetryBudget keep a provider in trouble from being asked on and
+	// on. They count for all its actions together, in each process, and are there
+	// by default.
+	Breaker     *Breaker     `yaml:"breaker,omitempty"`
+	RetryBudget *RetryBudget `yaml:"retry_budget,omitempty"`
+
 	// Pace bounds how fast writes are sent, per provider and credential.
 	Pace *Pace `yaml:"pace,omitempty"`
 
@@ -193,6 +203,27 @@ type Pace struct {
 	Burst       int      `yaml:"burst,omitempty" jsonschema:"minimum=1"`       // default Requests
 	Concurrency int      `yaml:"concurrency,omitempty" jsonschema:"minimum=1"` // writes under way at once; default no bound
 	Proof       `yaml:",inline"`
+}
+
+// OperationToken says for whom tokens are signed. In the stage enforce each write
+// carries one in the header Onceward-Operation-Token, or in the message of an
+// adapter process.
+type OperationToken struct {
+	Audience string `yaml:"audience" jsonschema:"pattern=^[!-~]{1\\,255}$"` // what the service knows itself by: https://ledger.internal
+}
+
+// Breaker opens after failures in a row: outcomes that are not known, or nobody
+// reached. Refusals and rate limits are none. While it is open nothing is sent,
+// and new operations are refused before they are recorded.
+type Breaker struct {
+	Failures int      `yaml:"failures,omitempty" jsonschema:"minimum=1,maximum=1000"` // default 10
+	OpenFor  Duration `yaml:"open_for,omitempty"`                                     // then one attempt tries; default 30s, at most 1h
+}
+
+// RetryBudget bounds the attempts after the first of their operations.
+type RetryBudget struct {
+	Percent int `yaml:"percent,omitempty" jsonschema:"minimum=1,maximum=100"` // of the first attempts of the last minute; default 20
+	Floor   int `yaml:"floor,omitempty" jsonschema:"minimum=1,maximum=10000"` // in a minute, whatever the first attempts were; default 10
 }
 
 // Keys say where our idempotency key goes and how the provider treats it.

@@ -69,6 +69,9 @@ func newRefunds(s *service, o Options) (*Refunds, error) {
 		Risk:         actions.RiskHigh,
 		Schema:       json.RawMessage(refundSchema),
 		AdvisoryArgs: []string{"reason"},
+		Spending: actions.Spending{
+			Amount: "minor_to_decimal(args.amount, 2)", Currency: "args.currency.upperAscii()", Counterparty: "args.charge_id",
+		},
 		// No key recipe: two refunds of one amount on one charge can both be
 		// meant, so that only run and step tell them apart.
 		Contract: actions.Contract{

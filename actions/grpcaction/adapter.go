@@ -47,7 +47,7 @@ func (a *adapter) Spec() actions.Spec { return a.spec }
 func (*adapter) Validate(actions.Arguments) error { return nil }
 
 // Render returns the method and the very bytes of the message that Execute
-// sends.
+// sends, but for the operation token, which is another one at each attempt.
 func (a *adapter) Render(call actions.Call) ([]byte, error) {
 	return append([]byte(oncewardv1.AdapterService_Execute_FullMethodName+"\n"), encodeCall(a.spec, call)...), nil
 }
@@ -61,7 +61,7 @@ func (a *adapter) Execute(ctx context.Context, call actions.Call) (outcome actio
 	defer func() { done(outcome) }() // also when something panics: then it is ambiguous
 	ctx, cancel := context.WithTimeout(ctx, a.spec.WithDefaults().Timeout)
 	defer cancel()
-	x := a.client.call(ctx, oncewardv1.AdapterService_Execute_FullMethodName, encodeCall(a.spec, call))
+	x := a.client.call(ctx, oncewardv1.AdapterService_Execute_FullMethodName, encodeAttempt(a.spec, call))
 	if x.err != nil {
 		return outcomeOfError(x)
 	}

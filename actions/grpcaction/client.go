@@ -45,6 +45,12 @@ type Options struct {
 
 	Circuit Circuit
 
+	// Protection is of the provider behind the adapter; it is shared by all action
+	// types, and heeded by the dispatcher.
+	Protection actions.Protection
+	// TokenAudience is of operation tokens for action types that name none.
+	TokenAudience string
+
 	// StatsHandlers watch the calls, for traces and metrics.
 	StatsHandlers []stats.Handler
 }

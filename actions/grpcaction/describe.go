@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/expr"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -63,11 +64,16 @@ func (c *Client) adapters(answer *oncewardv1.DescribeResponse) ([]actions.Adapte
 	if len(answer.ProtoReflect().GetUnknown()) > 0 {
 		return nil, errors.New("it has a field that this Onceward does not know: upgrade Onceward, or do not set it")
 	}
+	env, err := expr.NewEnv("args")
+	if err != nil {
+		return nil, err
+	}
 	var adapters []actions.Adapter
 	var errs []error
 	for _, d := range described {
 		spec, err := specOf(d)
-		if err != nil {
+		spec = c.options.installed(spec)
+		if err = errors.Join(err, compiled(env, spec.Spending)); err != nil {
 			errs = append(errs, fmt.Errorf("action type %q: %w", oneLine(d.GetName()), err))
 			continue
 		}
@@ -125,9 +131,17 @@ func specOf(d *oncewardv1.ActionTypeDescription) (actions.Spec, error) {
 		},
 		Timeout: length("attempt_timeout", d.GetAttemptTimeout()), Window: length("window", d.GetWindow()),
 		MaxAttempts: int(d.GetMaxAttempts()), MaxResolves: int(d.GetMaxResolves()),
+		Spending: actions.Spending{
+			Amount: d.GetSpending().GetAmount(), Currency: d.GetSpending().GetCurrency(), Counterparty: d.GetSpending().GetCounterparty(),
+		},
+		SensitiveArgs: d.GetSensitiveArguments(), SensitiveReceipt: d.GetSensitiveReceiptFields(),
+		TokenAudience: d.GetTokenAudience(),
 	}
-	for _, part := range d.GetKeyRecipe() {
-		spec.Key = append(spec.Key, actions.KeyPart{Name: part.GetName(), From: part.GetFrom()})
+	spec.Key = keyParts(d.GetKeyRecipe())
+	for i, intent := range d.GetIntents() {
+		spec.Intents = append(spec.Intents, actions.Intent{
+			Name: intent.GetName(), Parts: keyParts(intent.GetParts()), Quiet: length(fmt.Sprintf("intents[%d].quiet", i), intent.GetQuiet()),
+		})
 	}
 	var known bool
 	if spec.Risk, known = riskOf(d.GetRisk()); !known {
@@ -143,6 +157,38 @@ func specOf(d *oncewardv1.ActionTypeDescription) (actions.Spec, error) {
 		bad("contract.look_up is set, but can_look_up is not: who would look?")
 	}
 	return spec, errors.Join(errs...)
+}
+
+func keyParts(parts []*oncewardv1.KeyPart) (out []actions.KeyPart) {
+	for _, part := range parts {
+		out = append(out, actions.KeyPart{Name: part.GetName(), From: part.GetFrom()})
+	}
+	return out
+}
+
+// installed adds to a description what the installation says of the adapter.
+func (o Options) installed(spec actions.Spec) actions.Spec {
+	spec.Contract.Protection = o.Protection
+	if spec.TokenAudience == "" {
+		spec.TokenAudience = o.TokenAudience
+	}
+	return spec
+}
+
+// compiled reports what is no expression over args.
+func compiled(env *expr.Env, s actions.Spending) error {
+	var errs []error
+	for _, x := range []struct{ field, text string }{
+		{"amount", s.Amount}, {"currency", s.Currency}, {"counterparty", s.Counterparty},
+	} {
+		if x.text == "" {
+			continue
+		}
+		if _, err := env.Expression(x.text); err != nil {
+			errs = append(errs, fmt.Errorf("spending.%s: %w", x.field, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func riskOf(r oncewardv1.Risk) (actions.Risk, bool) {

@@ -24,6 +24,9 @@ func full() *oncewardv1.ActionTypeDescription {
 	d.Window, d.ExpiredKey = durationpb.New(48*time.Hour), oncewardv1.ExpiredKey_EXPIRED_KEY_REUSE
 	d.Contract.Keys = &oncewardv1.KeyRules{Honoured: true, MaxLength: 64, Window: durationpb.New(24 * time.Hour), Margin: durationpb.New(time.Hour), StoresFailures: true, InFlight: durationpb.New(time.Minute)}
 	d.Contract.LookUp = &oncewardv1.LookupRules{Authoritative: true, SettleTime: durationpb.New(time.Minute), NegativeReads: 3, ReadGap: durationpb.New(2 * time.Second)}
+	d.Spending = &oncewardv1.Spending{Amount: "args.points", Currency: "'PTS'", Counterparty: "args.customer"}
+	d.Intents = []*oncewardv1.Intent{{Name: "order_points", Parts: []*oncewardv1.KeyPart{{Name: "order", From: "arguments.order_id"}}, Quiet: durationpb.New(time.Hour)}}
+	d.SensitiveArguments, d.SensitiveReceiptFields, d.TokenAudience = []string{"note"}, []string{"balance"}, "https://loyalty.internal"
 	d.Contract.LateLanding, d.Contract.EventWait = durationpb.New(10*time.Minute), durationpb.New(5*time.Minute)
 	return d
 }
@@ -37,7 +40,8 @@ func TestDescribe(t *testing.T) {
 	blind := description()
 	blind.Name, blind.CanLookUp = "loyalty.note.add", false
 	address := serve(t, describing(full(), blind))
-	adapters, err := connect(t, Options{Address: address}).Describe(t.Context())
+	protection := actions.Protection{Failures: 3}
+	adapters, err := connect(t, Options{Address: address, Protection: protection, TokenAudience: "loyalty"}).Describe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +53,20 @@ func TestDescribe(t *testing.T) {
 			Provider: "loyalty", Version: "7",
 			Keys:        actions.KeyRules{Honoured: true, MaxLength: 64, Window: 24 * time.Hour, Margin: time.Hour, StoresFailures: true, InFlight: time.Minute},
 			Lookup:      actions.LookupRules{Authoritative: true, SettleTime: time.Minute, NegativeReads: 3, ReadGap: 2 * time.Second},
-			LateLanding: 10 * time.Minute, EventWait: 5 * time.Minute,
+			LateLanding: 10 * time.Minute, EventWait: 5 * time.Minute, Protection: protection,
 		},
+		Spending: actions.Spending{Amount: "args.points", Currency: "'PTS'", Counterparty: "args.customer"},
+		Intents: []actions.Intent{{
+			Name: "order_points", Parts: []actions.KeyPart{{Name: "order", From: "arguments.order_id"}}, Quiet: time.Hour,
+		}},
+		SensitiveArgs: []string{"note"}, SensitiveReceipt: []string{"balance"}, TokenAudience: "https://loyalty.internal",
 		Timeout: 7 * time.Second, MaxAttempts: 4, MaxResolves: 9, Window: 48 * time.Hour, ExpiredKey: actions.Reuse,
 	}
 	if got := adapters[0].Spec(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if got := adapters[1].Spec().TokenAudience; got != "loyalty" {
+		t.Errorf("an action type without an audience has %q, want the installation's", got)
 	}
 	if len(adapters) != 2 || !canLookUp(adapters[0]) || canLookUp(adapters[1]) {
 		t.Errorf("got %d adapters; the first alone can look up", len(adapters))
@@ -73,6 +85,7 @@ func TestSpecIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spec = Options{Protection: actions.Protection{Failures: 1}}.installed(spec)
 	for _, v := range []any{spec, spec.Contract, spec.Contract.Keys, spec.Contract.Lookup} {
 		s := reflect.ValueOf(v)
 		for i := range s.NumField() {
@@ -102,6 +115,16 @@ func TestDescriptionsThatAreRefused(t *testing.T) {
 		"a duration": {func(d *oncewardv1.ActionTypeDescription) {
 			d.AttemptTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
 		}, "attempt_timeout: not a valid duration"},
+		"an amount of nothing": {func(d *oncewardv1.ActionTypeDescription) { d.Spending = &oncewardv1.Spending{Amount: "args.points"} }, "needs a currency"},
+		"an amount that is no expression": {func(d *oncewardv1.ActionTypeDescription) {
+			d.Spending = &oncewardv1.Spending{Amount: "arg.points", Currency: "'PTS'"}
+		}, `spending.amount: at character 1: there is no "arg" here`},
+		"an intent of a run": {func(d *oncewardv1.ActionTypeDescription) {
+			d.Intents = []*oncewardv1.Intent{{Name: "a", Parts: []*oncewardv1.KeyPart{{Name: "run", From: "run"}}}}
+		}, "want arguments.<path>"},
+		"a quiet period": {func(d *oncewardv1.ActionTypeDescription) {
+			d.Intents = []*oncewardv1.Intent{{Name: "a", Quiet: &durationpb.Duration{Seconds: 1, Nanos: -1}}}
+		}, "intents[0].quiet: not a valid duration"},
 		"a negative duration": {func(d *oncewardv1.ActionTypeDescription) { d.AttemptTimeout = durationpb.New(-1) }, "timeout is negative"},
 		"negative length": {func(d *oncewardv1.ActionTypeDescription) { d.Contract.Keys = &oncewardv1.KeyRules{MaxLength: -1} },
 			"contract.keys.max_length is negative"},
@@ -145,6 +168,10 @@ func TestDescribeAgain(t *testing.T) {
 		want   string // named in the error; "" where the change is allowed
 	}{
 		"nothing":                {func(*oncewardv1.ActionTypeDescription) {}, ""},
+		"the audience of tokens": {func(d *oncewardv1.ActionTypeDescription) { d.TokenAudience = "loyalty" }, ""},
+		"the spending":           {func(d *oncewardv1.ActionTypeDescription) { d.Spending.Amount = "args.points * 2" }, "Spending.Amount"},
+		"the intents":            {func(d *oncewardv1.ActionTypeDescription) { d.Intents = nil }, "Intents"},
+		"the marks":              {func(d *oncewardv1.ActionTypeDescription) { d.SensitiveArguments = nil }, "SensitiveArgs"},
 		"a default said aloud":   {func(d *oncewardv1.ActionTypeDescription) { d.Contract.LookUp.NegativeReads = 3 }, ""},
 		"a new version":          {func(d *oncewardv1.ActionTypeDescription) { d.Version, d.HashKey = "4", false }, ""},
 		"a new contract version": {func(d *oncewardv1.ActionTypeDescription) { d.Contract.Version, d.HashKey = "8", false }, ""},

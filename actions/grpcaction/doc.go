@@ -25,6 +25,6 @@
 //
 // The package must never know the ledger, keys or retry policy: it makes one
 // attempt and tells the truth about it. It imports the standard library, the
-// package actions, the contract (proto/onceward/v1), gRPC, protobuf, the jsontext
+// packages actions and expr, the contract (proto/onceward/v1), gRPC, protobuf, the jsontext
 // package and gobreaker, nothing else.
 package grpcaction

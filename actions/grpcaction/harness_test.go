@@ -120,7 +120,7 @@ func adapterAt(t testing.TB, o Options) looker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, ok := connect(t, o).newAdapter(spec, true).(looker)
+	a, ok := connect(t, o).newAdapter(o.installed(spec), true).(looker)
 	if !ok {
 		t.Fatal("the adapter cannot look up")
 	}

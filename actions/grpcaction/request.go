@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/actions"
 )
 
-// encodeCall returns an ExecuteRequest, which is also the beginning of a
+// encodeCall returns an ExecuteRequest without its operation token, which is also the beginning of a
 // LookupRequest: seven texts, in the order of their numbers, empty ones left
 // out. It is written out here because the ledger keeps a hash of it for months,
 // and protobuf promises equal bytes within one build of one library only.
@@ -25,6 +25,16 @@ func encodeCall(spec actions.Spec, call actions.Call) []byte {
 		b = appendText(b, protowire.Number(i+1), text)
 	}
 	return b
+}
+
+// encodeAttempt returns an ExecuteRequest with its operation token: only where
+// the action type asks for one.
+func encodeAttempt(spec actions.Spec, call actions.Call) []byte {
+	b := encodeCall(spec, call)
+	if spec.TokenAudience == "" {
+		return b
+	}
+	return appendText(b, 8, call.OperationToken)
 }
 
 // encodeQuery returns a LookupRequest.

@@ -62,3 +62,30 @@ func TestQuery(t *testing.T) {
 		t.Errorf("arrived %v, want %v", p.looked, want)
 	}
 }
+
+// A token travels beside what is frozen, in attempts alone, and only where it is
+// asked for.
+func TestOperationToken(t *testing.T) {
+	t.Parallel()
+	p := &peer{}
+	address := serve(t, p)
+	call := callOf(t, someArguments)
+	call.OperationToken = "signed.by.us"
+	asked := adapterAt(t, Options{Address: address, TokenAudience: "loyalty"})
+	for _, a := range []looker{asked, adapterAt(t, Options{Address: address})} {
+		if o := a.Execute(t.Context(), call); o.Kind != actions.Applied {
+			t.Fatalf("got %s", shownOutcome(o))
+		}
+		frozen, err := a.Render(call)
+		if err != nil || bytes.Contains(frozen, []byte(call.OperationToken)) {
+			t.Errorf("rendered %q, %v", frozen, err)
+		}
+	}
+	if with, without := p.arrived[0].GetOperationToken(), p.arrived[1].GetOperationToken(); with != call.OperationToken || without != "" {
+		t.Errorf("arrived %q and %q, want the token and none", with, without)
+	}
+	asked.Lookup(t.Context(), actions.Query{Call: call})
+	if got := p.looked[0]; got.GetProviderReference() != "" || len(got.ProtoReflect().GetUnknown()) != 0 {
+		t.Errorf("a look-up carries it: %v", got)
+	}
+}

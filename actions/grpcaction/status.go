@@ -19,7 +19,9 @@ var errNoAnswer = errors.New("no answer")
 func outcomeOfError(x exchange) actions.Outcome {
 	switch {
 	case !x.opened:
-		return notSent(x, "The adapter could not be reached; nothing was sent.")
+		o := notSent(x, "The adapter could not be reached; nothing was sent.")
+		o.Unreached = true
+		return o
 	case x.refused:
 		return notSent(x, "The adapter refused the call before anything of it was processed.")
 	}

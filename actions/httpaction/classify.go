@@ -110,7 +110,9 @@ func (c *Classifier) Classify(x Exchange) actions.Outcome {
 	case x.Sent == NotSent && errors.Is(x.Err, ErrNotSendable):
 		return failed(actions.Rejected, x, "not_sendable", "The request cannot be sent as it is.")
 	case x.Sent == NotSent:
-		return failed(actions.NotApplied, x, "not_sent", "The provider could not be reached; nothing was sent.")
+		o := failed(actions.NotApplied, x, "not_sent", "The provider could not be reached; nothing was sent.")
+		o.Unreached = x.Phase == PhaseDial || x.Phase == PhaseTLS // and no want of credentials of ours
+		return o
 	case x.Status == 0:
 		return failed(actions.Ambiguous, x, "no_answer", "The request may have been sent; no answer came.")
 	}

@@ -109,12 +109,16 @@ func leadsUp(path string) bool {
 // maxDecodings is how often servers behind servers may decode a path.
 const maxDecodings = 4
 
+// TokenHeader carries the operation token of a write, in its canonical spelling.
+// It is a credential: [Options.Authorize] adds it, and no request has it itself.
+const TokenHeader = "Onceward-Operation-Token"
+
 // The lists hold canonical names.
 var (
 	connectionHeaders = []string{
 		"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	}
-	credentialHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+	credentialHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization", TokenHeader}
 )
 
 func checkHeader(h http.Header, forbidden ...[]string) error {

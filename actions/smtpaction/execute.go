@@ -27,7 +27,10 @@ func (a *Action) Execute(ctx context.Context, call actions.Call) actions.Outcome
 	}
 	s, err := a.connect(ctx, hello)
 	if err != nil {
-		return notApplied("not_connected", "The mail server could not be used.", err.Error()+"; no mail was offered")
+		o := notApplied("not_connected", "The mail server could not be used.", err.Error()+"; no mail was offered")
+		var answered *refusal
+		o.Unreached = !errors.As(err, &answered)
+		return o
 	}
 	defer s.close()
 	if refused := s.offer(l); refused != nil {

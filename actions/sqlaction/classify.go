@@ -32,7 +32,10 @@ func rejected(code, message, evidence string, correctable bool) actions.Outcome 
 
 // notConnected is for an attempt that got no connection.
 func notConnected(err error) actions.Outcome {
-	return notApplied("not_connected", "The database could not be used.", evidence("connect", err)+"; no transaction was begun")
+	o := notApplied("not_connected", "The database could not be used.", evidence("connect", err)+"; no transaction was begun")
+	var pg *pgconn.PgError
+	o.Unreached = !errors.As(err, &pg) && !errors.Is(err, ErrClosed) // nobody answered
+	return o
 }
 
 // notCommitted is for a transaction whose COMMIT was not sent: it can no longer

@@ -48,6 +48,10 @@ type grpcLink struct{ client *grpcaction.Client }
 func newGRPC(p *definition.Provider) (link, error) {
 	o := grpcaction.Options{
 		Address: p.GRPC.Address, DescribeTimeout: p.GRPC.Timeout.Std(), LookupTimeout: p.GRPC.Timeout.Std(),
+		Protection: declared.ProtectionOf(p),
+	}
+	if p.OperationToken != nil {
+		o.TokenAudience = p.OperationToken.Audience
 	}
 	if !p.GRPC.PlainText {
 		files := grpcaction.TLSFiles{}

@@ -1,0 +1,212 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/ledger"
+)
+
+// ProviderOpenError: the provider did not answer others, and nothing is sent to
+// it for a while. Nothing was recorded or sent.
+type ProviderOpenError struct {
+	Provider   string
+	RetryAfter time.Duration
+}
+
+func (e *ProviderOpenError) Error() string {
+	return fmt.Sprintf("dispatch: provider %s does not answer; nothing is sent to it for %s", e.Provider, e.RetryAfter.Round(time.Millisecond))
+}
+
+// RetryBudgetError: as many further attempts went to the provider in the last
+// minute as may. Nothing was sent.
+type RetryBudgetError struct {
+	Provider   string
+	RetryAfter time.Duration
+}
+
+func (e *RetryBudgetError) Error() string {
+	return fmt.Sprintf("dispatch: the retry budget of provider %s is used up for %s", e.Provider, e.RetryAfter.Round(time.Millisecond))
+}
+
+// Later reports whether an error of Attempt means only that the attempt has to
+// wait for its provider, and how long.
+func Later(err error) (wait time.Duration, ok bool) {
+	var open *ProviderOpenError
+	var spent *RetryBudgetError
+	switch {
+	case errors.As(err, &open):
+		return open.RetryAfter, true
+	case errors.As(err, &spent):
+		return spent.RetryAfter, true
+	default:
+		return 0, false
+	}
+}
+
+// Admit reports whether a new operation of an action may be claimed now. It
+// fails with a *ProviderOpenError, which is to be given before anything is
+// recorded. It takes nothing: where several are admitted while one attempt may
+// try an open provider, the others are deferred.
+func (d *Dispatcher) Admit(action *actions.Action) error {
+	return d.gates.of(action.Spec.Contract).admit()
+}
+
+// gates are the gates of all providers.
+type gates struct {
+	log *slog.Logger
+	mu  sync.Mutex
+	all map[gateKey]*gate
+}
+
+// gateKey: a provider whose rules change begins anew with the new ones.
+type gateKey struct {
+	provider string
+	rules    actions.Protection
+}
+
+func newGates(log *slog.Logger) *gates { return &gates{log: log, all: map[gateKey]*gate{}} }
+
+func (g *gates) of(c actions.Contract) *gate {
+	key := gateKey{c.Provider, c.Protection.WithDefaults()}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	found := g.all[key]
+	if found == nil {
+		found = newGate(key.provider, key.rules, g.log)
+		g.all[key] = found
+	}
+	return found
+}
+
+// gate is what one process lets through to one provider. It is safe for
+// concurrent use.
+type gate struct {
+	provider string
+	rules    actions.Protection
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	retries  *retryBudget
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	until time.Time // when it was opened: nothing before
+}
+
+// tryAgain is how long to wait for the one attempt that tries an open provider.
+const tryAgain = time.Second
+
+var (
+	errFailed  = errors.New("the provider failed")
+	errNeutral = errors.New("nothing is known of the provider")
+)
+
+func newGate(provider string, rules actions.Protection, log *slog.Logger) *gate {
+	g := &gate{provider: provider, rules: rules, log: log, retries: newRetryBudget(rules)}
+	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: provider, Timeout: rules.OpenFor,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= rules.Failures },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errNeutral) },
+		OnStateChange: g.changed,
+	})
+	return g
+}
+
+func (g *gate) changed(_ string, _, to gobreaker.State) {
+	switch to {
+	case gobreaker.StateOpen:
+		g.mu.Lock()
+		g.until = time.Now().Add(g.rules.OpenFor)
+		g.mu.Unlock()
+		g.log.Warn("provider does not answer: nothing is sent to it for a while", "provider", g.provider, "for", g.rules.OpenFor)
+	case gobreaker.StateHalfOpen:
+		g.log.Info("provider is tried with one attempt", "provider", g.provider)
+	case gobreaker.StateClosed:
+		g.log.Info("provider answers again", "provider", g.provider)
+	}
+}
+
+// admit fails while the circuit is open, or somebody tries it.
+func (g *gate) admit() error {
+	switch g.breaker.State() {
+	case gobreaker.StateClosed:
+		return nil
+	case gobreaker.StateHalfOpen:
+		if c := g.breaker.Counts(); c.Requests <= c.TotalExclusions {
+			return nil
+		}
+	case gobreaker.StateOpen:
+	}
+	return g.open()
+}
+
+func (g *gate) open() *ProviderOpenError {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &ProviderOpenError{Provider: g.provider, RetryAfter: max(time.Until(g.until), tryAgain)}
+}
+
+// again takes a place for an attempt that may be a further one. giveBack is for
+// one that was not made.
+func (g *gate) again(op ledger.Operation, event ledger.Event) (giveBack func(), err error) {
+	if err := g.admit(); err != nil {
+		return nil, err
+	}
+	// Who was turned away by a rate limit comes when it was told to.
+	turnedAway := event == ledger.Claim && op.Reason == actions.RateLimited.String()
+	if op.Attempt == 0 || turnedAway {
+		return func() {}, nil
+	}
+	took, wait, first := g.retries.take(time.Now())
+	if !took {
+		if first {
+			g.log.Warn("retry budget of provider is used up: further attempts wait", "provider", g.provider)
+		}
+		return nil, &RetryBudgetError{Provider: g.provider, RetryAfter: wait}
+	}
+	return func() { g.retries.giveBack(time.Now()) }, nil
+}
+
+// through makes an attempt, unless the circuit has opened since it was admitted.
+func (g *gate) through(op ledger.Operation, attempt func() actions.Outcome) actions.Outcome {
+	report, err := g.breaker.Allow()
+	if err != nil {
+		open := g.open()
+		// As a rate limit of ours: it says nothing about the request, and no
+		// attempt is used up.
+		return actions.Outcome{Kind: actions.RateLimited, RetryAfter: open.RetryAfter, Failure: actions.Failure{
+			Code: "provider_open", Message: "Nothing was sent: the provider does not answer at the moment.",
+			Evidence: fmt.Sprintf("held back for %s by the circuit of %s, 0 bytes offered", open.RetryAfter.Round(time.Millisecond), g.provider),
+		}}
+	}
+	if op.Attempt <= 1 {
+		g.retries.first(time.Now())
+	}
+	outcome := attempt()
+	report(meaning(outcome))
+	return outcome
+}
+
+// meaning is what an outcome says about the provider: it failed (errFailed), it
+// answered (nil), or neither. Who proves that nothing was applied may be the
+// provider in trouble or a pace of ours.
+func meaning(o actions.Outcome) error {
+	switch o.Kind {
+	case actions.Applied, actions.AppliedNoReceipt, actions.Accepted, actions.InProgress, actions.MaybeOurs, actions.KeyMismatch, actions.Rejected:
+		return nil
+	case actions.RateLimited:
+		return errNeutral
+	case actions.NotApplied:
+		if o.Unreached {
+			return errFailed
+		}
+		return errNeutral
+	default: // Ambiguous, and whatever an adapter makes up
+		return errFailed
+	}
+}
