@@ -108,6 +108,9 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		return nil, err
 	}
 	change := decisionChange(p, op, review, decision, req)
+	if action, ok := s.actionOf(op); ok {
+		change.Receipt = actions.Redact(change.Receipt, action.Spec.SensitiveReceipt)
+	}
 	if action, ok := s.actionOf(op); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
 		// A person can be wrong, too: look for a late landing.
 		change.Watch = action.Spec.Contract.LateLanding
