@@ -27,20 +27,24 @@ type Receipt struct {
 	State       string `json:"state"`
 	// KeyHash is the SHA-256 of the idempotency key, in hex: the key itself may
 	// say more than a reader should know.
-	KeyHash           string    `json:"key_sha256"`
-	ArgumentsHash     string    `json:"args_sha256"`
-	ProviderReference string    `json:"provider_reference"`
-	ReceiptHash       string    `json:"receipt_sha256"` // of the bytes in Receipt
-	Receipt           []byte    `json:"receipt"`        // JSON, as every caller gets it; base64 here
-	Attempts          int       `json:"attempts"`
-	ConfirmedAt       time.Time `json:"confirmed_at"`
+	KeyHash           string `json:"key_sha256"`
+	ArgumentsHash     string `json:"args_sha256"`
+	ProviderReference string `json:"provider_reference"`
+	ReceiptHash       string `json:"receipt_sha256"` // of the bytes in Receipt
+	Receipt           []byte `json:"receipt"`        // JSON, as every caller gets it; base64 here
+	Attempts          int    `json:"attempts"`
+	// ConfirmedAt is when it was confirmed, or later, where something was learned
+	// afterwards: the last change of the ledger's row.
+	ConfirmedAt time.Time `json:"confirmed_at"`
+	// Incident: the provider named a second effect.
+	Incident bool `json:"incident,omitempty"`
 }
 
 // ErrNoReceipt: the operation has none.
 var ErrNoReceipt = errors.New("signing: the operation has no receipt")
 
-// Receipt signs the receipt of an operation that succeeded. One operation under
-// one key makes one text. It fails with ErrNoKey and ErrNoReceipt.
+// Receipt signs the receipt of an operation that succeeded. One state of an
+// operation and one key make one text. It fails with ErrNoKey and ErrNoReceipt.
 func (s *Signer) Receipt(op ledger.Operation) (string, error) {
 	if op.State != ledger.Succeeded || len(op.Receipt) == 0 {
 		return "", ErrNoReceipt
@@ -51,7 +55,7 @@ func (s *Signer) Receipt(op ledger.Operation) (string, error) {
 		KeyHash: hex.EncodeToString(key[:]), ArgumentsHash: hex.EncodeToString(op.ArgsHash[:]),
 		ProviderReference: op.ProviderReference,
 		ReceiptHash:       hex.EncodeToString(content[:]), Receipt: op.Receipt,
-		Attempts: op.Attempt, ConfirmedAt: op.UpdatedAt.UTC(),
+		Attempts: op.Attempt, ConfirmedAt: op.UpdatedAt.UTC(), Incident: op.Incident != "",
 	})
 }
 
