@@ -53,6 +53,9 @@ type Options struct {
 	// Secret derives provider keys; at least 32 bytes, the same on every
 	// replica for ever.
 	Secret []byte
+	// Tokens makes the operation tokens of the stage enforce; without it nothing
+	// that wants one is sent.
+	Tokens Tokens
 	// MaxInFlight bounds the attempts under way; default 1024.
 	MaxInFlight int
 	// LeaseGrace is how much longer a lease is than its attempt may take: time
@@ -318,6 +321,10 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 		return actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
 			Code: "not_started", Evidence: fmt.Sprintf("not sent: %s passed between claim and call", late.Round(time.Millisecond))}}
 	}
+	call, ok := d.withToken(p.call, op, p.action.Spec)
+	if !ok {
+		return noToken()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			d.log(op).Error("adapter panicked", "panic", r)
@@ -327,7 +334,7 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 	// Nothing of the caller's context: the write goes on when the caller leaves.
 	ctx, cancel := context.WithTimeout(context.Background(), p.action.Spec.Timeout)
 	defer cancel()
-	return p.action.Adapter.Execute(ctx, p.call)
+	return p.action.Adapter.Execute(ctx, call)
 }
 
 // logAttempt writes the one line that each attempt has in the log.

@@ -49,6 +49,7 @@ func (d *Dispatcher) Report(ctx context.Context, op ledger.Operation, r Report) 
 	case action.Spec.Contract.Provider != r.Provider:
 		return op, ErrOtherProvider
 	}
+	r.Event.Outcome.Receipt.JSON = actions.Redact(r.Event.Outcome.Receipt.JSON, action.Spec.SensitiveReceipt)
 	if r.Event.Outcome.Kind == actions.Rejected && op.Attempt > 1 && op.Attempts == nil {
 		// How they ended says which of them may have made what ended.
 		var err error
@@ -149,7 +150,7 @@ func weigh(cur ledger.Operation, keys actions.KeyRules, e actions.Event) (v verd
 // weighReceipt: the effect is there.
 func weighReceipt(cur ledger.Operation, o actions.Outcome, detail string) (v verdict, wait bool) {
 	if cur.State != ledger.Running {
-		v = lateReceipt(cur, cur.Attempt, o, detail)
+		v = lateReceipt(cur, cur.Attempt, actions.Spec{}, o, detail) // redacted by Report
 		if v.change != nil {
 			v.change.AttemptOutcome = "" // it ended before
 		}

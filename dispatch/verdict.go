@@ -44,11 +44,12 @@ func decide(cur ledger.Operation, attempt int, spec actions.Spec, o actions.Outc
 		o.Kind = actions.AppliedNoReceipt
 		o.Failure.Evidence = "the adapter reported success without a reference; " + o.Failure.Evidence
 	}
+	o.Receipt.JSON = actions.Redact(o.Receipt.JSON, spec.SensitiveReceipt)
 	if cur.State == ledger.Running && cur.Attempt == attempt {
 		return settle(cur, spec, o)
 	}
 	if o.Kind == actions.Applied {
-		return lateReceipt(cur, attempt, o, fmt.Sprintf("late receipt %s of attempt %d", o.Receipt.Reference, attempt))
+		return lateReceipt(cur, attempt, spec, o, fmt.Sprintf("late receipt %s of attempt %d", o.Receipt.Reference, attempt))
 	}
 	return verdict{evidence: evidence(cur, attempt, fmt.Sprintf("late answer of attempt %d: %s: %s", attempt, o.Kind, o.Failure.Evidence))}
 }
@@ -82,7 +83,7 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		c.Event, c.Effect = ledger.Confirm, ledger.EffectApplied
 		c.ProviderReference, c.Receipt = o.Receipt.Reference, o.Receipt.JSON
 		if o.Write != nil {
-			c.Write = &ledger.Write{SQL: o.Write.SQL, Args: o.Write.Args}
+			c.Write = writeOf(o.Write, spec)
 		}
 		return verdict{change: &c}
 	case actions.AppliedNoReceipt, actions.Accepted:
@@ -148,7 +149,7 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 
 // lateReceipt is the verdict on a receipt that comes after its operation moved
 // on. detail says in the audit record where it came from.
-func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome, detail string) verdict {
+func lateReceipt(cur ledger.Operation, attempt int, spec actions.Spec, o actions.Outcome, detail string) verdict {
 	c := ledger.Change{Operation: cur, Actor: worker, Detail: detail, ProviderReference: unlessKnown(cur, o.Receipt.Reference), Effect: ledger.EffectApplied}
 	if o.Write != nil {
 		// The statement runs with the confirmation or not at all.
@@ -158,7 +159,7 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome, detail st
 		if cur.State != ledger.Unknown || cur.Attempt != attempt {
 			return verdict{evidence: evidence(cur, attempt, "late: the write was not made")}
 		}
-		c.Event, c.Write = ledger.Confirm, &ledger.Write{SQL: o.Write.SQL, Args: o.Write.Args}
+		c.Event, c.Write = ledger.Confirm, writeOf(o.Write, spec)
 		return verdict{change: &c}
 	}
 	e := evidence(cur, attempt, detail)
@@ -190,6 +191,15 @@ func lateReceipt(cur ledger.Operation, attempt int, o actions.Outcome, detail st
 	default: // running again, or before a person: evidence for whoever ends it
 	}
 	return verdict{evidence: e}
+}
+
+// writeOf is a statement whose receipt comes from the ledger's own database.
+func writeOf(s *actions.Statement, spec actions.Spec) *ledger.Write {
+	w := &ledger.Write{SQL: s.SQL, Args: s.Args}
+	if sensitive := spec.SensitiveReceipt; len(sensitive) > 0 {
+		w.Redact = func(receipt []byte) []byte { return actions.Redact(receipt, sensitive) }
+	}
+	return w
 }
 
 func escalation(reason ledger.ReviewReason, detail string) *ledger.Change {

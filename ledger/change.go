@@ -107,6 +107,8 @@ type ReviewClosing struct {
 type Write struct {
 	SQL  string
 	Args []any
+	// Redact takes out of the receipt what must not be stored; nil: nothing.
+	Redact func(receipt []byte) []byte
 }
 
 // Evidence is something learned that moves nothing: the answer of a worker

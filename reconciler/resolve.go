@@ -111,7 +111,7 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 			break // a finding without a reference is no receipt
 		}
 		change.Event, change.Effect = ledger.Confirm, ledger.EffectApplied
-		change.ProviderReference, change.Receipt = finding.Receipt.Reference, finding.Receipt.JSON
+		change.ProviderReference, change.Receipt = finding.Receipt.Reference, actions.Redact(finding.Receipt.JSON, spec.SensitiveReceipt)
 		return r.apply(ctx, change)
 	case actions.Several:
 		return r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")

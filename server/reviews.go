@@ -138,6 +138,9 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		}
 		change.Decision.By = by
 	}
+	if action, ok := s.actionOf(op); ok {
+		change.Receipt = actions.Redact(change.Receipt, action.Spec.SensitiveReceipt)
+	}
 	if action, ok := s.actionOf(op); ok && change.Effect == ledger.EffectNotApplied && op.Attempt > 0 {
 		// A person can be wrong, too: look for a late landing.
 		change.Watch = action.Spec.Contract.LateLanding

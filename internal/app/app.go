@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/inbox"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/internal/signing"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
 	"github.com/onceward/onceward/policy"
@@ -63,6 +64,14 @@ type Config struct {
 	// has none. Required with Webhooks.
 	Source func(tenant, provider string) actions.Source
 
+	// HTTP is where the public keys are served; nil serves none. Plain text is
+	// served on a loopback address only, unless HTTPTLS is given.
+	HTTP    net.Listener
+	HTTPTLS *tls.Config
+	// Issuer names the installation in what it signs; empty: Issuer of the
+	// secrets. It must be the same on every replica.
+	Issuer string
+
 	// Reconcile runs the reconciler, with ReconcileInterval between its rounds
 	// (zero: its default).
 	Reconcile         bool
@@ -96,6 +105,8 @@ type App struct {
 	server     *server.Server
 	reconciler *reconciler.Reconciler
 	hooks      *http.Server // nil without Webhooks
+	signer     *signing.Signer
+	public     *http.Server // nil without HTTP
 }
 
 // ErrPlainText: the API would listen without TLS where others can reach it.
@@ -111,6 +122,13 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Webhooks != nil && c.WebhooksTLS == nil && !loopback(c.Webhooks.Addr()) {
 		return nil, fmt.Errorf("%s: %w", c.Webhooks.Addr(), ErrPlainText)
 	}
+	if c.HTTP != nil && c.HTTPTLS == nil && !loopback(c.HTTP.Addr()) {
+		return nil, fmt.Errorf("%s: %w", c.HTTP.Addr(), ErrPlainText)
+	}
+	signer, err := newSigner(c)
+	if err != nil {
+		return nil, err
+	}
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = 30 * time.Second
 	}
@@ -122,14 +140,14 @@ func New(ctx context.Context, c Config) (*App, error) {
 		store.Close()
 		return nil, err
 	}
-	a := &App{Config: c, store: store}
+	a := &App{Config: c, store: store, signer: signer}
 	var book Ledger = store
 	if c.WrapLedger != nil {
 		book = c.WrapLedger(store)
 	}
 	changed := func(op ledger.Operation) { a.server.Changed(op) }
 	a.dispatcher, err = dispatch.New(dispatch.Options{
-		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey,
+		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey, Tokens: signer,
 		MaxInFlight: c.MaxInFlight, LeaseGrace: c.LeaseGrace, Changed: changed, Log: c.Log,
 		Recheck: func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
 			return a.server.Recheck(ctx, op, action, args)
@@ -155,6 +173,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 			return nil, err
 		}
 		a.hooks = inbox.NewServer(box, c.Log)
+	}
+	if c.HTTP != nil {
+		a.public = newPublicServer(signer, c.Log)
 	}
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
@@ -188,6 +209,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.hooks != nil {
 		g.Add(a.serveHooks, func(error) { a.stopHooks() })
+	}
+	if a.public != nil {
+		g.Add(a.servePublic, func(error) { a.stopPublic() })
 	}
 	err := g.Run()
 	a.Close()

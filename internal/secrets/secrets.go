@@ -1,26 +1,21 @@
 package secrets
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/keyset"
-	"github.com/tink-crypto/tink-go/v2/tink"
+	"sync/atomic"
 )
 
 const (
 	providerKeyFile = "provider-key-secret"
 	sealingFile     = "sealing-keyset.json"
+	signingFile     = "signing-keys.json"
 	secretBytes     = 32
 )
 
@@ -29,7 +24,15 @@ type Secrets struct {
 	// ProviderKey is the 32-byte secret of provider keys. It must never
 	// change: another secret means other keys for the same operations.
 	ProviderKey []byte
-	aead        tink.AEAD
+	dir         string
+	keys        atomic.Pointer[keys]
+}
+
+// keys are those that are rotated, as the files last had them. They are not
+// changed.
+type keys struct {
+	sealing sealing
+	signing signing
 }
 
 // Create makes a new set of secrets in dir, which is created with mode 0700.
@@ -42,42 +45,28 @@ func Create(dir string) error {
 	if _, err := rand.Read(secret); err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+	seals, err := sealing{}.with()
 	if err != nil {
-		return fmt.Errorf("secrets: new keyset: %w", err)
+		return err
 	}
-	var sealing bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&sealing)); err != nil {
-		return fmt.Errorf("secrets: write keyset: %w", err)
+	signs, err := signing{}.with()
+	if err != nil {
+		return err
 	}
-	// The provider key secret comes last: Load wants both, so an interrupted
+	// The provider key secret comes last: Load wants it, so an interrupted
 	// Create leaves a folder that is refused, not one that is half used.
-	if err := writeNew(filepath.Join(dir, sealingFile), sealing.Bytes()); err != nil {
+	if err := writeNew(filepath.Join(dir, sealingFile), seals.raw); err != nil {
+		return err
+	}
+	if err := writeNew(filepath.Join(dir, signingFile), signs.raw); err != nil {
 		return err
 	}
 	return writeNew(filepath.Join(dir, providerKeyFile), []byte(hex.EncodeToString(secret)+"\n"))
 }
 
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("secrets: %s exists already and is not overwritten", path)
-	}
-	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
-	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(fmt.Errorf("secrets: %w", err), f.Close())
-	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("secrets: %w", err), f.Close())
-	}
-	return f.Close()
-}
-
 // Exist reports whether dir holds a set of secrets, whole or in part.
 func Exist(dir string) bool {
-	for _, name := range []string{providerKeyFile, sealingFile} {
+	for _, name := range []string{providerKeyFile, sealingFile, signingFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -85,44 +74,45 @@ func Exist(dir string) bool {
 	return false
 }
 
-// Load reads the secrets in dir. It refuses files that others may read.
+// Load reads the secrets in dir. It refuses files that others may read. A folder
+// from before there were signing keys has none.
 func Load(dir string) (*Secrets, error) {
-	encoded, err := readPrivate(filepath.Join(dir, providerKeyFile))
+	secret, err := readProviderKey(dir)
+	if err != nil {
+		return nil, err
+	}
+	k, err := readKeys(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Secrets{ProviderKey: secret, dir: dir}
+	s.keys.Store(k)
+	return s, nil
+}
+
+func readProviderKey(dir string) ([]byte, error) {
+	path := filepath.Join(dir, providerKeyFile)
+	encoded, err := readPrivate(path)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(string(encoded)))
 	if err != nil || len(secret) != secretBytes {
-		return nil, fmt.Errorf("secrets: %s: want %d bytes in hex", filepath.Join(dir, providerKeyFile), secretBytes)
+		return nil, fmt.Errorf("secrets: %s: want %d bytes in hex", path, secretBytes)
 	}
-	sealing, err := readPrivate(filepath.Join(dir, sealingFile))
+	return secret, nil
+}
+
+func readKeys(dir string) (*keys, error) {
+	seals, err := readSealing(dir)
 	if err != nil {
 		return nil, err
 	}
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(sealing)))
+	signs, err := readSigning(dir)
 	if err != nil {
-		return nil, fmt.Errorf("secrets: %s: %w", filepath.Join(dir, sealingFile), err)
+		return nil, err
 	}
-	primitive, err := aead.New(handle)
-	if err != nil {
-		return nil, fmt.Errorf("secrets: %s: %w", filepath.Join(dir, sealingFile), err)
-	}
-	return &Secrets{ProviderKey: secret, aead: primitive}, nil
-}
-
-func readPrivate(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("secrets: %w (make a set with: onceward secrets create DIR)", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("secrets: %s can be read by others (mode %04o): chmod 600 it", path, info.Mode().Perm())
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("secrets: %w", err)
-	}
-	return data, nil
+	return &keys{seals, signs}, nil
 }
 
 // Fingerprint identifies the provider key secret without telling it. The
@@ -131,16 +121,23 @@ func (s *Secrets) Fingerprint() [32]byte {
 	return sha256.Sum256(append([]byte("onceward provider key fingerprint\x00"), s.ProviderKey...))
 }
 
+// SigningKeys are the keys to sign and to verify with: next, primary and old, in
+// the order that they were made in. At most one is the primary; none where the
+// folder has no signing keys.
+func (s *Secrets) SigningKeys() []SigningKey {
+	return slices.Clone(s.keys.Load().signing.keys)
+}
+
 // Seal encrypts the arguments of an operation. What is sealed for one
 // operation cannot be opened as another's.
 func (s *Secrets) Seal(plain []byte, tenant, operationID string) ([]byte, error) {
-	return s.aead.Encrypt(plain, associated(tenant, operationID))
+	return s.keys.Load().sealing.aead.Encrypt(plain, associated(tenant, operationID))
 }
 
 // Unseal decrypts what Seal made. It fails when the data was altered, belongs
 // to another operation, or was sealed under a key that is gone.
 func (s *Secrets) Unseal(sealed []byte, tenant, operationID string) ([]byte, error) {
-	plain, err := s.aead.Decrypt(sealed, associated(tenant, operationID))
+	plain, err := s.keys.Load().sealing.aead.Decrypt(sealed, associated(tenant, operationID))
 	if err != nil {
 		return nil, fmt.Errorf("secrets: the arguments of operation %s cannot be opened: altered, or sealed with a key that this installation does not have", operationID)
 	}

@@ -106,6 +106,9 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 				return writeRefused(err)
 			}
 			c.ProviderReference, c.Receipt = row.Reference, []byte(row.Receipt)
+			if c.Write.Redact != nil {
+				c.Receipt = c.Write.Redact(c.Receipt)
+			}
 			w := &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c}
 			move := &pgx.Batch{}
 			queueChanges(move, []*write{w})

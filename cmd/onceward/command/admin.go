@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/internal/apikey"
-	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
 )
@@ -225,27 +224,4 @@ func (c *keyRevokeCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "Key %s of %s is revoked.\n", c.ID, c.Tenant)
 		return nil
 	})
-}
-
-type secretsCmd struct {
-	Create secretsCreateCmd `cmd:"" help:"Create a set of secrets in a new folder."`
-}
-
-func (*secretsCmd) Help() string { return (*secretsCreateCmd)(nil).Help() }
-
-type secretsCreateCmd struct {
-	Dir string `arg:"" type:"path" help:"Folder for the secrets."`
-}
-
-func (*secretsCreateCmd) Help() string {
-	return "Example:\n  onceward secrets create ./secrets\n\nKeep them as you keep the database: every replica needs the same set, for ever. A ledger refuses another one."
-}
-
-// Run creates the secrets.
-func (c *secretsCreateCmd) Run(s streams) error {
-	if err := secrets.Create(c.Dir); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "Secrets are in %s.\n", c.Dir)
-	return nil
 }

@@ -57,7 +57,8 @@ type cli struct {
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
 	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
 	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`
-	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation."`
+	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation, and rotate its keys."`
+	Receipt      receiptCmd      `cmd:"" help:"Get a signed receipt, or check one without asking."`
 	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`
 }

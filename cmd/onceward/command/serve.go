@@ -36,6 +36,9 @@ type serveCmd struct {
 	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
 	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
 
+	HTTPListen string `env:"ONCEWARD_HTTP_LISTEN" name:"http-listen" help:"Address for the public keys, at /.well-known/jwks.json; beyond loopback it wants TLS. Default: they are not served."`
+	Issuer     string `env:"ONCEWARD_ISSUER" help:"Name of this installation in operation tokens and signed receipts, the same on every replica. Default: urn:onceward: and a fingerprint of the secrets."`
+
 	MaxInFlight int `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
@@ -99,14 +102,14 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
-		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source,
+		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
 	}
 	if err := c.listenAll(ctx, &config); err != nil {
 		return err
 	}
 	service, err := app.New(ctx, config)
 	if err != nil {
-		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks)))
+		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP)))
 	}
 	if config.Listener != nil {
 		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(config.Registry.All()))
@@ -114,12 +117,16 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	if config.Webhooks != nil {
 		log.Info("taking webhooks", "address", config.Webhooks.Addr().String(), "tls", config.WebhooksTLS != nil)
 	}
+	if config.HTTP != nil {
+		log.Info("serving public keys", "address", config.HTTP.Addr().String(), "tls", config.HTTPTLS != nil)
+	}
 	if config.Reconcile {
 		log.Info("reconciling", "interval", c.ReconcileInterval)
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go actionTypes.Watch(watching)
+	go keys.Watch(watching, c.ReloadInterval, log)
 	err = service.Run(ctx)
 	log.Info("stopped")
 	return err
@@ -132,20 +139,36 @@ func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error
 			return err
 		}
 	}
-	if c.WebhooksListen == "" {
-		return nil
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP))
+		}
+	}()
+	if c.WebhooksListen != "" {
+		if config.Webhooks, config.WebhooksTLS, err = c.listenHTTP(ctx, c.WebhooksListen); err != nil {
+			return fmt.Errorf("webhooks: %w", err)
+		}
 	}
+	if c.HTTPListen != "" {
+		if config.HTTP, config.HTTPTLS, err = c.listenHTTP(ctx, c.HTTPListen); err != nil {
+			return fmt.Errorf("--http-listen: %w", err)
+		}
+	}
+	return nil
+}
+
+// listenHTTP opens an address with the API's certificate, where there is one.
+func (c *serveCmd) listenHTTP(ctx context.Context, address string) (net.Listener, *tls.Config, error) {
+	var config *tls.Config
 	if c.TLSCert != "" {
 		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 		if err != nil {
-			return errors.Join(fmt.Errorf("TLS: %w", err), closeAll(config.Listener))
+			return nil, nil, fmt.Errorf("TLS: %w", err)
 		}
-		config.WebhooksTLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	}
-	if config.Webhooks, err = listen(ctx, c.WebhooksListen); err != nil {
-		return errors.Join(fmt.Errorf("webhooks: %w", err), closeAll(config.Listener))
-	}
-	return nil
+	listener, err := listen(ctx, address)
+	return listener, config, err
 }
 
 func closeAll(listeners ...net.Listener) error {

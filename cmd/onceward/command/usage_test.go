@@ -113,12 +113,12 @@ func TestEnvironment(t *testing.T) {
 	want := map[string]string{
 		"dev": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN",
 		"serve": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
-			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
+			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_HTTP_LISTEN ONCEWARD_ISSUER ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
 			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_RECONCILE_INTERVAL ONCEWARD_RECONCILE_LEASE " +
 			"ONCEWARD_RELOAD_INTERVAL " +
 			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
-		"actions": client, "reviews": client, "resolve": client, "stats": client,
+		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
 		"audit partitions", "audit export", "audit drop", "observe report"} {
