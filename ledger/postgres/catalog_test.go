@@ -93,6 +93,7 @@ func TestGrants(t *testing.T) {
 		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",
 		"onceward_serve tenants: SELECT",
 		"onceward_serve tombstones: INSERT SELECT",
+		"onceward_serve used_tokens: DELETE INSERT SELECT",
 		"onceward_serve webhook_inbox: DELETE INSERT SELECT",
 	}
 	slices.Sort(got)
