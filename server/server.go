@@ -69,6 +69,10 @@ type Options struct {
 	// ReplayBytes bounds the memory of succeeded operations, from which
 	// duplicates are answered without the ledger; zero is 16 MiB, less is none.
 	ReplayBytes int
+	// Denied, when set, is told of refused credentials and roles, for the audit
+	// record: some a second, and of the others their number. It is called by one
+	// goroutine of Run, after the caller has its answer.
+	Denied func(ctx context.Context, d ledger.Denial)
 }
 
 // Server is Onceward's gRPC service. It is safe for concurrent use.
@@ -79,6 +83,7 @@ type Server struct {
 	oncewardv1.UnimplementedReviewServiceServer
 	waiters  *waiters
 	replays  *replays
+	denials  *denials
 	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -89,6 +94,7 @@ func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
+		denials:  newDenials(o.Denied, o.Log),
 		draining: draining, drain: drain,
 	}
 }
@@ -101,12 +107,13 @@ func (s *Server) Changed(op ledger.Operation) {
 	s.waiters.publish(op)
 }
 
-// Run wakes callers that wait for operations of other replicas, and forgets
-// replays that have ended, until ctx ends.
+// Run wakes callers that wait for operations of other replicas, forgets replays
+// that have ended, and passes on who was refused, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.waiters.run(ctx) })
 	work.Go(func() { s.replays.run(ctx) })
+	work.Go(func() { s.denials.run(ctx) })
 	work.Wait()
 }
 
@@ -150,7 +157,7 @@ func (s *Server) GRPC() *grpc.Server {
 		options = append(options, grpc.StatsHandler(handler))
 	}
 	if s.Credentials != nil {
-		options = append(options, grpc.Creds(s.Credentials))
+		options = append(options, grpc.Creds(handshakes{s.Credentials, s.denials}))
 	}
 	g := grpc.NewServer(options...)
 	oncewardv1.RegisterActionServiceServer(g, s)
