@@ -53,7 +53,8 @@ type cli struct {
 	Reviews      reviewsCmd      `cmd:"" help:"List the decisions that wait for a person."`
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
-	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
+	Keys         keysCmd         `cmd:"" help:"Create, list, rotate and revoke API keys."`
+	Identity     identityCmd     `cmd:"" help:"Check issuers of tokens and rules for certificates."`
 	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation."`
 	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/credentials"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
@@ -30,8 +28,10 @@ type serveCmd struct {
 	Listen         string        `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
 	TLSCert        string        `env:"ONCEWARD_TLS_CERT" name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
 	TLSKey         string        `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
+	ClientCA       string        `env:"ONCEWARD_CLIENT_CA" name:"client-ca" type:"existingfile" help:"CAs of clients' certificates, PEM; wants TLS, and rules in --identity."`
+	Identity       string        `env:"ONCEWARD_IDENTITY" type:"existingfile" placeholder:"FILE" help:"Issuers of tokens and rules for certificates (docs/identity.md). Default: API keys only. Changes are taken over while it runs."`
 	Config         []string      `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions (onceward check, onceward catalog); can be given several times. Changes are taken over while it runs."`
-	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files; SIGHUP looks at once."`
+	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files, --identity and certificates; SIGHUP looks at once."`
 
 	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
 	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
@@ -101,6 +101,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source,
 	}
+	watches, err := c.identify(s, log, &config)
+	if err != nil {
+		return err
+	}
 	if err := c.listenAll(ctx, &config); err != nil {
 		return err
 	}
@@ -119,33 +123,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go actionTypes.Watch(watching)
+	for _, watch := range append(watches, actionTypes.Watch) {
+		go watch(watching)
+	}
 	err = service.Run(ctx)
 	log.Info("stopped")
 	return err
-}
-
-// listenAll opens what the roles and flags ask for; all or none.
-func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error) {
-	if slices.Contains(c.Roles, "api") {
-		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
-			return err
-		}
-	}
-	if c.WebhooksListen == "" {
-		return nil
-	}
-	if c.TLSCert != "" {
-		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
-		if err != nil {
-			return errors.Join(fmt.Errorf("TLS: %w", err), closeAll(config.Listener))
-		}
-		config.WebhooksTLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	}
-	if config.Webhooks, err = listen(ctx, c.WebhooksListen); err != nil {
-		return errors.Join(fmt.Errorf("webhooks: %w", err), closeAll(config.Listener))
-	}
-	return nil
 }
 
 func closeAll(listeners ...net.Listener) error {
@@ -156,22 +139,6 @@ func closeAll(listeners ...net.Listener) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// listen opens the API's address with its TLS certificate.
-func (c *serveCmd) listen(ctx context.Context) (net.Listener, credentials.TransportCredentials, error) {
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key go together", errUsage)
-	}
-	var transport credentials.TransportCredentials
-	if c.TLSCert != "" {
-		var err error
-		if transport, err = credentials.NewServerTLSFromFile(c.TLSCert, c.TLSKey); err != nil {
-			return nil, nil, fmt.Errorf("TLS: %w", err)
-		}
-	}
-	listener, err := listen(ctx, c.Listen)
-	return listener, transport, err
 }
 
 // adapters are those that need no files: the binary's own, and the demo ones.
