@@ -23,7 +23,7 @@ const Redacted = "[redacted]"
 // it. No text (nothing at all) stays none.
 func Redact(text []byte, paths []string) []byte {
 	if len(paths) == 0 || len(text) == 0 {
-		return bytes.Clone(text)
+		return text
 	}
 	split := make([][]string, len(paths))
 	for i, p := range paths {

@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/onceward/onceward/policy"
 )
@@ -18,13 +21,42 @@ var (
 	ErrBadCredential = errors.New("server: bad credential")
 	// ErrTenantInactive: the credential is good, but its tenant is switched off.
 	ErrTenantInactive = errors.New("server: tenant is inactive")
+	// ErrCannotAuthenticate: what is needed to check the credential, such as the
+	// keys of its issuer, does not answer. Nobody is let in on a guess.
+	ErrCannotAuthenticate = errors.New("server: the credential cannot be checked now")
 )
 
-// Authenticator turns the token of a request into who asks. It fails with
-// ErrBadCredential, ErrTenantInactive or ledger.ErrUnavailable. It must be safe
-// for concurrent use.
+// Credential is what a request brings to say who asks. The zero value is a
+// request without one.
+type Credential struct {
+	// Token is the bearer token; empty where there is none.
+	Token string
+	// Certificates are the chain of the client's certificate as TLS has verified
+	// it, leaf first and the root last; nil without one.
+	Certificates []*x509.Certificate
+}
+
+// CredentialError is a credential that is refused, with what the log and the
+// audit record may know. Callers are told no more than Err.
+type CredentialError struct {
+	Err error  // ErrBadCredential or ErrTenantInactive
+	Why string // one line, without the credential or a part of it
+	// Tenant and Actor are set only where the credential has proved them: it is
+	// genuine, and refused for something else.
+	Tenant, Actor string
+}
+
+func (e *CredentialError) Error() string { return e.Err.Error() + ": " + e.Why }
+
+// Unwrap returns Err.
+func (e *CredentialError) Unwrap() error { return e.Err }
+
+// Authenticator turns the credential of a request, which has a token or a
+// certificate or both, into who asks. It fails with a CredentialError,
+// ErrBadCredential, ErrTenantInactive, ErrCannotAuthenticate or
+// ledger.ErrUnavailable. It must be safe for concurrent use.
 type Authenticator interface {
-	Authenticate(ctx context.Context, token string) (policy.Principal, error)
+	Authenticate(ctx context.Context, c Credential) (policy.Principal, error)
 }
 
 type principalKey struct{}
@@ -46,15 +78,18 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	if open(method) {
 		return ctx, nil
 	}
-	token, ok := bearer(ctx)
+	credential, ok := credentialOf(ctx)
 	if !ok {
-		return nil, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer KEY"`)
+		s.denials.credential(ctx, method, &CredentialError{Err: ErrBadCredential, Why: "no credential"})
+		return nil, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer TOKEN", once, or a client certificate`)
 	}
-	p, err := s.Authenticator.Authenticate(ctx, token)
+	p, err := s.Authenticator.Authenticate(ctx, credential)
 	switch {
 	case errors.Is(err, ErrBadCredential):
+		s.denials.credential(ctx, method, err)
 		return nil, refuse(codes.Unauthenticated, reasonUnauthenticated, "the credential is unknown, expired or revoked")
 	case errors.Is(err, ErrTenantInactive):
+		s.denials.credential(ctx, method, err)
 		return nil, refuse(codes.PermissionDenied, reasonTenantInactive, "the tenant is inactive; nothing is sent for it")
 	case err != nil:
 		return nil, err
@@ -62,13 +97,26 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	return context.WithValue(ctx, principalKey{}, p), nil
 }
 
-func bearer(ctx context.Context) (string, bool) {
-	values := metadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(values) != 1 {
-		return "", false
+// credentialOf reads the credential of a request. Metadata that is there and is
+// no bearer token is no credential, whatever the certificate says: somebody
+// meant to send one.
+func credentialOf(ctx context.Context) (Credential, bool) {
+	var c Credential
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+			c.Certificates = info.State.VerifiedChains[0]
+		}
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "bearer")
+	switch values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) {
+	case 0:
+		return c, c.Certificates != nil
+	case 1:
+		scheme, token, ok := strings.Cut(values[0], " ")
+		c.Token = strings.TrimSpace(token)
+		return c, ok && strings.EqualFold(scheme, "bearer") && c.Token != ""
+	default:
+		return c, false
+	}
 }
 
 // unary authenticates, keeps panics from callers, and turns errors into
@@ -91,6 +139,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if open(info.FullMethod) {
 		return resp, err
 	}
+	s.denials.role(authenticated, info.FullMethod, err)
 	return resp, toStatus(ctx, s.Log, err)
 }
 
@@ -109,7 +158,9 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if err != nil {
 		return toStatus(ctx, s.Log, err)
 	}
-	return toStatus(ctx, s.Log, handler(srv, &authenticatedStream{stream, authenticated}))
+	err = handler(srv, &authenticatedStream{stream, authenticated})
+	s.denials.role(authenticated, info.FullMethod, err)
+	return toStatus(ctx, s.Log, err)
 }
 
 var errPanic = errors.New("server: handler panicked")

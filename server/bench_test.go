@@ -159,8 +159,8 @@ func (p plain) Unseal(sealed []byte, _, _ string) ([]byte, error) { return seale
 // bearerIsTenant takes the token for the tenant.
 type bearerIsTenant struct{}
 
-func (bearerIsTenant) Authenticate(_ context.Context, token string) (policy.Principal, error) {
-	return policy.Principal{Tenant: token, Actor: "planner", Roles: []policy.Role{policy.Agent}}, nil
+func (bearerIsTenant) Authenticate(_ context.Context, c Credential) (policy.Principal, error) {
+	return policy.Principal{Tenant: c.Token, Actor: "planner", Roles: []policy.Role{policy.Agent}}, nil
 }
 
 // newFastServer makes a server on a ledger in memory with a provider that

@@ -3,86 +3,194 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/peer"
 
-	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
-	"github.com/onceward/onceward/policy"
-	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
-// denialTimeout bounds writing a refusal to the audit record.
-const denialTimeout = 5 * time.Second
+// How many refused requests are logged and recorded one by one. Whoever has no
+// credential can ask as often as the network lets him, and must fill neither the
+// log nor the ledger.
+const (
+	denialsPerSecond = 5  // of one tenant, and of all strangers together
+	denialsAtOnce    = 20 // of the same, after a quiet time
+	maxDenialQueue   = 256
+	denialTimeout    = 5 * time.Second // of writing one
+	denialFlush      = 5 * time.Second // how long a count may wait for the next refusal
+)
 
-// recordedError is an error whose refusal is in the audit record already.
-type recordedError struct{ error }
+// denials passes refused requests on: to the log at once, and to the audit record by one
+// goroutine, so that a stranger neither waits for the ledger nor learns from the
+// time it takes. What is more than the limits is counted, and the number goes
+// with the next refusal of the same tenant, or alone. It is safe for concurrent
+// use.
+type denials struct {
+	record func(context.Context, ledger.Denial) error
+	log    *slog.Logger
+	queue  chan ledger.Denial
 
-func (e recordedError) Unwrap() error { return e.error }
-
-// deny writes a refused request to the audit record, and returns its error. A
-// refusal that cannot be recorded is one all the same.
-func (s *Server) deny(ctx context.Context, err error, d ledger.Denial) error {
-	r := toRefusal(ctx, err)
-	if !forRecord(r) || errors.As(err, &recordedError{}) {
-		return err
-	}
-	d.ID, d.Decision, d.Reason = dispatch.NewID(), policy.Deny.String(), r.reason
-	if d.Detail == "" {
-		d.Detail = r.message
-	}
-	if d.Rule == "" {
-		d.Rule = r.metadata["rule"]
-	}
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialTimeout)
-	defer cancel()
-	if unwritten := s.Ledger.Deny(detached, d); unwritten != nil {
-		s.Log.Error("a refused request is not in the audit record", "tenant", d.Tenant, "actor", d.Actor, "reason", d.Reason, "error", unwritten)
-	}
-	return recordedError{err}
+	mu sync.Mutex
+	// By tenant; AllTenants stands for strangers. A tenant is here when a
+	// credential has proved it, so that there are no more than tenants exist.
+	buckets map[string]*denialBucket
 }
 
-// denyRequest is deny for a request of an action. a is what was found out about
-// it before it was refused; nil: nothing.
-func (s *Server) denyRequest(ctx context.Context, p policy.Principal, a *admission, req *oncewardv1.RequestActionRequest, err error) error {
-	d := ledger.Denial{Tenant: p.Tenant, Actor: p.Actor, ActionType: clipped(req.GetActionType()), Run: storableRun(req)}
-	if a != nil {
-		d.Stage, d.PolicyVersion, d.Rule = a.decision.Stage, a.policy.Version(), a.decision.Rule
-		d.Key, d.Amount, d.Currency = a.key.Text, a.decision.Amount, a.decision.Currency
-		if a.hash != (ledger.Hash{}) {
-			d.ArgsHash = &a.hash
+type denialBucket struct {
+	limit   *rate.Limiter
+	skipped int // not recorded one by one
+}
+
+func newDenials(record func(context.Context, ledger.Denial) error, log *slog.Logger) *denials {
+	return &denials{record: record, log: log, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[string]*denialBucket{}}
+}
+
+// credential notes a credential that was refused with err.
+func (d *denials) credential(ctx context.Context, method string, err error) {
+	denial := ledger.Denial{Tenant: ledger.AllTenants, Verdict: ledger.Verdict{Decision: "deny", Reason: reasonUnauthenticated, Rule: "credential"}}
+	if errors.Is(err, ErrTenantInactive) {
+		denial.Reason = reasonTenantInactive
+	}
+	why := "it is unknown"
+	var refused *CredentialError
+	if errors.As(err, &refused) {
+		why, denial.Actor = refused.Why, refused.Actor
+		if refused.Tenant != "" {
+			denial.Tenant = refused.Tenant
 		}
 	}
-	r := toRefusal(ctx, err)
-	if d.Rule != "" && r.reason != reasonPolicyDenied && r.reason != reasonRoleRequired {
-		d.Rule = "" // it allowed
-	}
-	if forRecord(r) {
-		s.tallies.refused(p.Tenant, d.ActionType, r.reason)
-	}
-	return s.deny(ctx, err, d)
+	d.add(ctx, method, why, denial)
 }
 
-// storableRun is where a request comes from, unless it is malformed.
-func storableRun(req *oncewardv1.RequestActionRequest) ledger.Run {
-	if checkTexts(req) != nil {
-		return ledger.Run{}
+// role notes a call that was refused because the principal lacks a role.
+func (d *denials) role(ctx context.Context, method string, err error) {
+	var r *refusal
+	if !errors.As(err, &r) || r.reason != reasonRoleRequired || errors.As(err, &recordedError{}) {
+		return
 	}
-	return fromRun(req.GetRun())
+	p := principalOf(ctx)
+	d.add(ctx, method, r.message, ledger.Denial{
+		Tenant: p.Tenant, Actor: p.Actor, Verdict: ledger.Verdict{Decision: "deny", Reason: r.reason, Rule: "role"},
+	})
 }
 
-// forRecord reports whether a refusal is a decision about a request, which
-// belongs into the audit record; what only says to come again is none.
-func forRecord(r *refusal) bool {
-	switch r.code { //nolint:exhaustive // the others decide nothing
-	case codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition:
-		return true
-	case codes.ResourceExhausted:
-		return r.reason == reasonBudgetExhausted || r.reason == reasonRateLimited
-	case codes.NotFound:
-		return r.reason == reasonUnknownActionType
+func (d *denials) add(ctx context.Context, method, why string, denial ledger.Denial) {
+	skipped, ok := d.admit(denial.Tenant)
+	if !ok {
+		return
+	}
+	method = strings.TrimPrefix(method, "/")
+	denial.Detail = method + ": " + why
+	d.log.Warn("a request was refused", "reason", denial.Reason, "why", why, "method", method, "tenant", denial.Tenant, "actor", denial.Actor,
+		"from", remote(ctx), "refused_since_the_last", skipped)
+	if skipped > 0 {
+		denial.Detail += "; " + notOneByOne(skipped)
+	}
+	d.pass(denial, skipped+1)
+}
+
+func notOneByOne(n int) string {
+	return fmt.Sprintf("%d more were refused before and not recorded one by one", n)
+}
+
+// admit says whether a refusal is recorded by itself, and how many were not since
+// the last that was.
+func (d *denials) admit(tenant string) (skipped int, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.buckets[tenant]
+	if b == nil {
+		b = &denialBucket{limit: rate.NewLimiter(denialsPerSecond, denialsAtOnce)}
+		d.buckets[tenant] = b
+	}
+	if !b.limit.Allow() {
+		b.skipped++
+		return 0, false
+	}
+	skipped, b.skipped = b.skipped, 0
+	return skipped, true
+}
+
+// pass hands a denial to run. n is how many it stands for: they are counted again
+// when run is behind.
+func (d *denials) pass(denial ledger.Denial, n int) {
+	denial.ID = uuid.Must(uuid.NewV7()).String()
+	select {
+	case d.queue <- denial:
 	default:
-		return false
+		d.mu.Lock()
+		d.buckets[denial.Tenant].skipped += n
+		d.mu.Unlock()
 	}
+}
+
+// run records them until ctx ends, and then for what is left.
+func (d *denials) run(ctx context.Context) {
+	flush := time.NewTicker(denialFlush)
+	defer flush.Stop()
+	for {
+		select {
+		case denial := <-d.queue:
+			d.call(ctx, denial)
+		case <-flush.C:
+			d.flush()
+		case <-ctx.Done():
+			d.flush()
+			// The last ones together have the time of one: the ledger may be away.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialTimeout)
+			defer cancel()
+			for len(d.queue) > 0 && last.Err() == nil {
+				d.write(last, <-d.queue)
+			}
+			return
+		}
+	}
+}
+
+func (d *denials) call(ctx context.Context, denial ledger.Denial) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialTimeout)
+	defer cancel()
+	d.write(ctx, denial)
+}
+
+// write puts a refusal into the audit record. One that cannot be written is a
+// refusal all the same.
+func (d *denials) write(ctx context.Context, denial ledger.Denial) {
+	if err := d.record(ctx, denial); err != nil {
+		d.log.Error("a refused request is not in the audit record", "tenant", denial.Tenant, "actor", denial.Actor, "reason", denial.Reason, "error", err)
+	}
+}
+
+// flush passes on counts that no further refusal took along.
+func (d *denials) flush() {
+	d.mu.Lock()
+	var rest []ledger.Denial
+	var counts []int
+	for tenant, b := range d.buckets {
+		if b.skipped > 0 {
+			rest = append(rest, ledger.Denial{
+				Tenant: tenant, Verdict: ledger.Verdict{Decision: "deny", Reason: "NOT_RECORDED", Rule: "limit"}, Detail: notOneByOne(b.skipped),
+			})
+			counts, b.skipped = append(counts, b.skipped), 0
+		}
+	}
+	d.mu.Unlock()
+	for i, denial := range rest {
+		d.pass(denial, counts[i])
+	}
+}
+
+// remote is where a call comes from, for the log.
+func remote(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
 }

@@ -50,6 +50,7 @@ const (
 	reasonArgumentsChanged   = "ARGUMENTS_CHANGED"
 	reasonOverloaded         = "OVERLOADED"
 	reasonLedgerUnavailable  = "LEDGER_UNAVAILABLE"
+	reasonIdentityAway       = "IDENTITY_UNAVAILABLE"
 	reasonConcurrentlyMoved  = "CONCURRENT_CHANGE"
 	reasonGoingAway          = "GOING_AWAY"
 	reasonInternal           = "INTERNAL"
@@ -163,6 +164,10 @@ func toRefusal(ctx context.Context, err error) *refusal {
 		return &refusal{code: status.FromContextError(ctx.Err()).Code(), reason: "CALLER_LEFT", message: "the caller left before the answer"}
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrUnsafeCommit):
 		r := refuse(codes.Unavailable, reasonLedgerUnavailable, "the ledger does not answer; nothing was sent: ask again with the same key")
+		r.retryAfter = retryAfterLedgerIsAway
+		return r
+	case errors.Is(err, ErrCannotAuthenticate):
+		r := refuse(codes.Unavailable, reasonIdentityAway, "the credential cannot be checked now; nothing was sent: ask again with the same key")
 		r.retryAfter = retryAfterLedgerIsAway
 		return r
 	default:

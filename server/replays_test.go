@@ -154,8 +154,8 @@ func TestAReplayFromMemoryPassesEveryCheck(t *testing.T) {
 
 type noAgent struct{}
 
-func (noAgent) Authenticate(_ context.Context, token string) (policy.Principal, error) {
-	return policy.Principal{Tenant: token, Actor: "planner", Roles: []policy.Role{policy.Auditor}}, nil
+func (noAgent) Authenticate(_ context.Context, c Credential) (policy.Principal, error) {
+	return policy.Principal{Tenant: c.Token, Actor: "planner", Roles: []policy.Role{policy.Auditor}}, nil
 }
 
 func TestLaw10_TenantsDoNotShareReplays(t *testing.T) {

@@ -92,6 +92,7 @@ type Server struct {
 	replays  *replays
 	tallies  *tallies
 	fates    *fates
+	denials  *denials
 	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -103,6 +104,7 @@ func New(o Options) *Server {
 	return &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
+		denials:  newDenials(o.Ledger.Deny, o.Log),
 		draining: draining, drain: drain,
 	}
 }
@@ -116,12 +118,13 @@ func (s *Server) Changed(op ledger.Operation) {
 }
 
 // Run wakes callers that wait for operations of other replicas, forgets replays
-// that have ended, and writes what was counted, until ctx ends.
+// that have ended, writes what was counted and who was refused, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.waiters.run(ctx) })
 	work.Go(func() { s.replays.run(ctx) })
 	work.Go(func() { s.tallies.run(ctx) })
+	work.Go(func() { s.denials.run(ctx) })
 	work.Wait()
 }
 
@@ -169,7 +172,7 @@ func (s *Server) GRPC() *grpc.Server {
 		options = append(options, grpc.StatsHandler(handler))
 	}
 	if s.Credentials != nil {
-		options = append(options, grpc.Creds(s.Credentials))
+		options = append(options, grpc.Creds(handshakes{s.Credentials, s.denials}))
 	}
 	g := grpc.NewServer(options...)
 	oncewardv1.RegisterActionServiceServer(g, s)

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-const prefix = "ow_"
+// Prefix is what every key begins with, so that leaked ones are found by it.
+const Prefix = "ow_"
 
 // ErrMalformed says that a text is no API key.
 var ErrMalformed = errors.New("apikey: not an API key (they look like ow_TENANT.ID.SECRET)")
@@ -41,7 +42,7 @@ func random(bytes int) string {
 
 // Parse reads a key. It fails with ErrMalformed.
 func Parse(text string) (Key, error) {
-	rest, ok := strings.CutPrefix(text, prefix)
+	rest, ok := strings.CutPrefix(text, Prefix)
 	if !ok {
 		return Key{}, ErrMalformed
 	}
@@ -53,10 +54,10 @@ func Parse(text string) (Key, error) {
 }
 
 // Text returns the whole key, secret included: shown once, when it is made.
-func (k Key) Text() string { return prefix + k.Tenant + "." + k.ID + "." + k.secret }
+func (k Key) Text() string { return Prefix + k.Tenant + "." + k.ID + "." + k.secret }
 
 // String names the key without its secret.
-func (k Key) String() string { return prefix + k.Tenant + "." + k.ID }
+func (k Key) String() string { return Prefix + k.Tenant + "." + k.ID }
 
 // Hash is what is stored. A plain SHA-256 is enough for a secret of 160 random
 // bits: there is nothing to guess.

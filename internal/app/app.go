@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/inbox"
+	"github.com/onceward/onceward/internal/identity"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/internal/signing"
 	"github.com/onceward/onceward/ledger"
@@ -49,6 +51,13 @@ type Config struct {
 	// on a loopback address only, unless Credentials are given.
 	Listener    net.Listener
 	Credentials credentials.TransportCredentials
+
+	// Identity holds issuers of tokens and rules for certificates; nil: API keys
+	// are the only credentials. Who opened it watches it.
+	Identity *identity.File
+	// ClientTrusted says whether the chain of a client's certificate is trusted
+	// now; nil: as long as its connection lasts.
+	ClientTrusted func(chain []*x509.Certificate) bool
 
 	// StatsHandlers observe every call of the API: traces and metrics.
 	StatsHandlers []stats.Handler
@@ -163,7 +172,8 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.server = server.New(server.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
-		Authenticator: newAPIKeys(store), Policies: c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
+		Authenticator: identity.New(identity.Options{Store: credentialStore{store}, File: c.Identity, Trusted: c.ClientTrusted}),
+		Policies:      c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
 		ReplayBytes: replayBytes,
 	})
 	if c.Webhooks != nil {

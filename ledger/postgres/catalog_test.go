@@ -99,6 +99,7 @@ func TestGrants(t *testing.T) {
 		"onceward_serve tally_batches: DELETE INSERT SELECT",
 		"onceward_serve tenants: SELECT",
 		"onceward_serve tombstones: INSERT SELECT",
+		"onceward_serve used_tokens: DELETE INSERT SELECT",
 		"onceward_serve webhook_inbox: DELETE INSERT SELECT",
 	}
 	slices.Sort(got)

@@ -53,6 +53,25 @@ func (s *Store) Credentials(ctx context.Context, tenant string) ([]Credential, e
 	return list, unavailable(err)
 }
 
+// TenantActive says whether a tenant is switched on, or fails with ErrNotFound.
+func (s *Store) TenantActive(ctx context.Context, tenant string) (bool, error) {
+	var active bool
+	err := s.pool.QueryRow(ctx, tenantActiveSQL, pgx.NamedArgs{"tenant": tenant}).Scan(&active)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, ledger.ErrNotFound
+	}
+	return active, unavailable(err)
+}
+
+// UseToken remembers the SHA-256 that names a token of a tenant until its time
+// is over, and says whether this was its first use, on any replica. Each use
+// forgets some of the tenant's tokens whose time is over, so that no more are
+// kept than can still be used.
+func (s *Store) UseToken(ctx context.Context, tenant string, hash [32]byte, until time.Time) (first bool, err error) {
+	tag, err := s.pool.Exec(ctx, useTokenSQL, pgx.NamedArgs{"tenant": tenant, "hash": hash[:], "until": until})
+	return tag.RowsAffected() == 1, unavailable(err)
+}
+
 // The methods below write what the serving role may only read: they want the
 // role that owns the schema.
 
@@ -79,6 +98,25 @@ func (s *Store) AddCredential(ctx context.Context, c Credential) error {
 		"tenant": c.Tenant, "key_id": c.KeyID, "hash": c.Hash, "actor": c.Actor, "roles": c.Roles, "expires": nullIfZero(c.ExpiresAt),
 	})
 	return unavailable(err)
+}
+
+// RotateCredential stores next beside an API key of the same tenant that is
+// neither expired nor revoked, and lets that one expire when overlap is over, or
+// sooner if it would have. Of next it reads KeyID, Hash and ExpiresAt; actor and
+// roles are those of the former, and so is the length of its life where ExpiresAt
+// is zero. It returns the new one, or ErrNotFound when there is none to rotate.
+func (s *Store) RotateCredential(ctx context.Context, tenant, keyID string, next Credential, overlap time.Duration) (Credential, error) {
+	rows, err := s.pool.Query(ctx, rotateCredentialSQL, pgx.NamedArgs{
+		"tenant": tenant, "former": keyID, "key_id": next.KeyID, "hash": next.Hash, "expires": nullIfZero(next.ExpiresAt), "overlap": overlap,
+	})
+	if err != nil {
+		return Credential{}, unavailable(err)
+	}
+	c, err := pgx.CollectExactlyOneRow(rows, scanCredential)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Credential{}, ledger.ErrNotFound
+	}
+	return c, unavailable(err)
 }
 
 // RevokeCredential ends an API key now. ErrNotFound when there is none; doing

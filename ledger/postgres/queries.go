@@ -103,6 +103,12 @@ var (
 	setTenantActiveSQL string
 	//go:embed sql/add_credential.sql
 	addCredentialSQL string
+	//go:embed sql/tenant_active.sql
+	tenantActiveSQL string
+	//go:embed sql/use_token.sql
+	useTokenSQL string
+	//go:embed sql/rotate_credential.sql
+	rotateCredentialSQL string
 	//go:embed sql/revoke_credential.sql
 	revokeCredentialSQL string
 	//go:embed sql/remember_installation.sql

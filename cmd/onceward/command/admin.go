@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
 )
@@ -117,111 +113,4 @@ func (*tenantDisableCmd) Help() string {
 // Run switches the tenant off.
 func (c *tenantDisableCmd) Run(ctx context.Context, s streams) error {
 	return c.set(ctx, s, false, "off")
-}
-
-type keysCmd struct {
-	Create keyCreateCmd `cmd:"" help:"Create an API key; it is shown once."`
-	List   keyListCmd   `cmd:"" help:"List a tenant's API keys."`
-	Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key; it stops within a second."`
-}
-
-func (*keysCmd) Help() string { return (*keyCreateCmd)(nil).Help() }
-
-type keyCreateCmd struct {
-	owner
-	Tenant  string        `arg:"" help:"Tenant of the key."`
-	Actor   string        `required:"" help:"Who will use it: shown in operations and reviews."`
-	Role    []string      `required:"" enum:"agent,reviewer,auditor,admin" help:"agent, reviewer, auditor or admin; can be repeated."`
-	Expires time.Duration `help:"How long it is valid, as in 720h; for ever when not given."`
-}
-
-func (*keyCreateCmd) Help() string {
-	return "Example:\n  onceward keys create acme --actor=support-planner --role=agent --database-url=postgres://owner@db/onceward"
-}
-
-// Run creates the key and prints it.
-func (c *keyCreateCmd) Run(ctx context.Context, s streams) error {
-	if c.Expires < 0 {
-		return fmt.Errorf("%w: --expires cannot be negative", errUsage)
-	}
-	return c.do(ctx, func(store *postgres.Store) error {
-		key := apikey.New(c.Tenant)
-		hash := key.Hash()
-		credential := postgres.Credential{Tenant: c.Tenant, KeyID: key.ID, Hash: hash[:], Actor: c.Actor, Roles: c.Role}
-		if c.Expires > 0 {
-			credential.ExpiresAt = time.Now().Add(c.Expires)
-		}
-		if err := store.AddCredential(ctx, credential); err != nil {
-			if sqlState(err) == pgerrcode.ForeignKeyViolation {
-				return fmt.Errorf("no tenant %q: make it with onceward tenants create %s", c.Tenant, c.Tenant)
-			}
-			return err
-		}
-		fmt.Fprintln(s.out, key.Text())
-		fmt.Fprintln(s.err, "It is shown this once. Client commands take it as ONCEWARD_API_KEY.")
-		return nil
-	})
-}
-
-type keyListCmd struct {
-	owner
-	Tenant string `arg:"" help:"Tenant."`
-}
-
-func (*keyListCmd) Help() string {
-	return "Example:\n  onceward keys list acme --database-url=postgres://owner@db/onceward"
-}
-
-// Run lists the keys without their secrets.
-func (c *keyListCmd) Run(ctx context.Context, s streams) error {
-	return c.do(ctx, func(store *postgres.Store) error {
-		list, err := store.Credentials(ctx, c.Tenant)
-		if err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			fmt.Fprintf(s.out, "Tenant %s has no keys, or there is no such tenant.\n", c.Tenant)
-			return nil
-		}
-		w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tACTOR\tROLES\tCREATED\tSTATE")
-		for _, k := range list {
-			state := "valid"
-			switch {
-			case !k.RevokedAt.IsZero():
-				state = "revoked " + k.RevokedAt.Format(time.RFC3339)
-			case !k.Usable:
-				state = "expired " + k.ExpiresAt.Format(time.RFC3339)
-			case !k.ExpiresAt.IsZero():
-				state = "valid until " + k.ExpiresAt.Format(time.RFC3339)
-			}
-			fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\n", k.KeyID, k.Actor, strings.Join(k.Roles, ","), k.CreatedAt.Format(time.RFC3339), state)
-		}
-		return w.Flush()
-	})
-}
-
-type keyRevokeCmd struct {
-	owner
-	Tenant string `arg:"" help:"Tenant of the key."`
-	ID     string `arg:"" help:"Id of the key, as keys list shows it."`
-}
-
-func (*keyRevokeCmd) Help() string {
-	return "Example:\n  onceward keys revoke acme r18ohanh2hbeoibg --database-url=postgres://owner@db/onceward"
-}
-
-// Run revokes the key.
-func (c *keyRevokeCmd) Run(ctx context.Context, s streams) error {
-	return c.do(ctx, func(store *postgres.Store) error {
-		err := store.RevokeCredential(ctx, c.Tenant, c.ID)
-		if errors.Is(err, ledger.ErrNotFound) {
-			return fmt.Errorf("tenant %s has no key %s", c.Tenant, c.ID)
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(s.out, "Key %s of %s is revoked.\n", c.ID, c.Tenant)
-		return nil
-	})
 }

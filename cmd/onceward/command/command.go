@@ -55,7 +55,8 @@ type cli struct {
 	Stats        statsCmd        `cmd:"" help:"Show how many duplicates were prevented, of what and why."`
 	Observe      observeCmd      `cmd:"" help:"Predict what enforcing would do, from what was observed."`
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
-	Keys         keysCmd         `cmd:"" help:"Create, list and revoke API keys."`
+	Keys         keysCmd         `cmd:"" help:"Create, list, rotate and revoke API keys."`
+	Identity     identityCmd     `cmd:"" help:"Check issuers of tokens and rules for certificates."`
 	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation, and rotate its keys."`
 	Receipt      receiptCmd      `cmd:"" help:"Get a signed receipt, or check one without asking."`

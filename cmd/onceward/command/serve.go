@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc/credentials"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
@@ -30,8 +27,10 @@ type serveCmd struct {
 	Listen         string        `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API; beyond loopback it wants TLS."`
 	TLSCert        string        `env:"ONCEWARD_TLS_CERT" name:"tls-cert" type:"existingfile" help:"Certificate chain, PEM."`
 	TLSKey         string        `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
+	ClientCA       string        `env:"ONCEWARD_CLIENT_CA" name:"client-ca" type:"existingfile" help:"CAs of clients' certificates, PEM; wants TLS, and rules in --identity."`
+	Identity       string        `env:"ONCEWARD_IDENTITY" type:"existingfile" placeholder:"FILE" help:"Issuers of tokens and rules for certificates (docs/identity.md). Default: API keys only. Changes are taken over while it runs."`
 	Config         []string      `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions (onceward check, onceward catalog); can be given several times. Changes are taken over while it runs."`
-	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files; SIGHUP looks at once."`
+	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files, --identity and certificates; SIGHUP looks at once."`
 
 	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
 	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
@@ -104,6 +103,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
 	}
+	watches, err := c.identify(s, log, &config)
+	if err != nil {
+		return err
+	}
 	if err := c.listenAll(ctx, &config); err != nil {
 		return err
 	}
@@ -125,50 +128,13 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go actionTypes.Watch(watching)
 	go keys.Watch(watching, c.ReloadInterval, log)
+	for _, watch := range append(watches, actionTypes.Watch) {
+		go watch(watching)
+	}
 	err = service.Run(ctx)
 	log.Info("stopped")
 	return err
-}
-
-// listenAll opens what the roles and flags ask for; all or none.
-func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error) {
-	if slices.Contains(c.Roles, "api") {
-		if config.Listener, config.Credentials, err = c.listen(ctx); err != nil {
-			return err
-		}
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP))
-		}
-	}()
-	if c.WebhooksListen != "" {
-		if config.Webhooks, config.WebhooksTLS, err = c.listenHTTP(ctx, c.WebhooksListen); err != nil {
-			return fmt.Errorf("webhooks: %w", err)
-		}
-	}
-	if c.HTTPListen != "" {
-		if config.HTTP, config.HTTPTLS, err = c.listenHTTP(ctx, c.HTTPListen); err != nil {
-			return fmt.Errorf("--http-listen: %w", err)
-		}
-	}
-	return nil
-}
-
-// listenHTTP opens an address with the API's certificate, where there is one.
-func (c *serveCmd) listenHTTP(ctx context.Context, address string) (net.Listener, *tls.Config, error) {
-	var config *tls.Config
-	if c.TLSCert != "" {
-		certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
-		if err != nil {
-			return nil, nil, fmt.Errorf("TLS: %w", err)
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	}
-	listener, err := listen(ctx, address)
-	return listener, config, err
 }
 
 func closeAll(listeners ...net.Listener) error {
@@ -179,22 +145,6 @@ func closeAll(listeners ...net.Listener) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// listen opens the API's address with its TLS certificate.
-func (c *serveCmd) listen(ctx context.Context) (net.Listener, credentials.TransportCredentials, error) {
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, nil, fmt.Errorf("%w: --tls-cert and --tls-key go together", errUsage)
-	}
-	var transport credentials.TransportCredentials
-	if c.TLSCert != "" {
-		var err error
-		if transport, err = credentials.NewServerTLSFromFile(c.TLSCert, c.TLSKey); err != nil {
-			return nil, nil, fmt.Errorf("TLS: %w", err)
-		}
-	}
-	listener, err := listen(ctx, c.Listen)
-	return listener, transport, err
 }
 
 // adapters are those that need no files: the binary's own, and the demo ones.

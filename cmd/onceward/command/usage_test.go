@@ -68,6 +68,8 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"keys", "create"}, `expected "<tenant>"|missing flags.*\(see onceward keys create --help\)`},
 		{[]string{"keys", "create", "acme", "--actor=a", "--role=owner", "--database-url=postgres://x"}, `--role must be one of`},
 		{[]string{"keys", "create", "acme", "--actor=a", "--role=agent", "--expires=-1h", "--database-url=postgres://x"}, `--expires cannot be negative`},
+		{[]string{"keys", "create", "acme", "--actor=a", "--role=agent", "--role=admin", "--database-url=postgres://x"}, `--role: the roles agent and admin are not for one credential`},
+		{[]string{"keys", "rotate", "acme", "id", "--overlap=-1h", "--database-url=postgres://x"}, `--overlap and --expires cannot be negative`},
 		{[]string{"list", "--state=lost"}, `--state must be one of`},
 		{[]string{"request", "payments.refund.create"}, `expected "<arguments>"`},
 		{[]string{"request", "a.b", "{}", "--wait=soon"}, `--wait`},

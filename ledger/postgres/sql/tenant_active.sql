@@ -1,0 +1,1 @@
+SELECT active FROM tenants WHERE tenant_id = @tenant

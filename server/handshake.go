@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// handshakes notes client certificates that TLS refuses: no call comes of them,
+// in which that could be seen.
+type handshakes struct {
+	credentials.TransportCredentials
+	denials *denials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		from := peer.NewContext(context.Background(), &peer.Peer{Addr: raw.RemoteAddr()})
+		h.denials.credential(from, "TLS", &CredentialError{Err: ErrBadCredential, Why: "the client certificate is not trusted: " + untrusted.Err.Error()})
+	}
+	return conn, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	return handshakes{h.TransportCredentials.Clone(), h.denials}
+}
