@@ -167,9 +167,14 @@ func appendPart(b *strings.Builder, name, value string) {
 	}
 	b.WriteString(name)
 	b.WriteByte(nameSeparator)
+	appendEscaped(b, value)
+}
+
+// appendEscaped appends a text without the marks of composed keys.
+func appendEscaped(b *strings.Builder, text string) {
 	const hexDigits = "0123456789ABCDEF"
-	for i := range len(value) {
-		switch c := value[i]; {
+	for i := range len(text) {
+		switch c := text[i]; {
 		case c == partSeparator, c == nameSeparator, c == escapeMark, !visible(c):
 			b.Write([]byte{escapeMark, hexDigits[c>>4], hexDigits[c&0xf]})
 		default:

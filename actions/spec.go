@@ -108,14 +108,6 @@ type Spending struct {
 	Counterparty string
 }
 
-// Intent is a goal above the key. Action types that name the same intent with
-// the same part names share it.
-type Intent struct {
-	Name  string    // "order_refund"
-	Parts []KeyPart // From is "arguments.<path>"; a part that is missing refuses the request
-	Quiet time.Duration
-}
-
 // Contract is what a provider promises about keys and look-ups.
 type Contract struct {
 	Provider string // "fakepay"

@@ -35,6 +35,8 @@ const (
 	ReasonKeyRequired    = "KEY_REQUIRED"     // nothing to compose a key from
 	ReasonKeyInvalid     = "KEY_INVALID"      // a caller's key that is too long or not visible ASCII
 	ReasonKeyPartMissing = "KEY_PART_MISSING" // a part of the key recipe has no value
+
+	ReasonIntentPartMissing = "INTENT_PART_MISSING" // a part of an intent has no value
 )
 
 // Violation is one thing wrong with one field.
