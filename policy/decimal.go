@@ -69,12 +69,12 @@ func expanded(text string) string {
 }
 
 // less returns a - b for texts that are decimals; false where one is none.
-func less(a, b string) (json.Number, bool) {
+func less(a, b string) (string, bool) {
 	x, ok1 := new(big.Rat).SetString(a)
 	y, ok2 := new(big.Rat).SetString(b)
 	if !ok1 || !ok2 {
 		return "", false
 	}
 	text := x.Sub(x, y).FloatString(maxFractionDigits)
-	return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")), true
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), "."), true
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -178,6 +177,3 @@ func argumentField(path string) string {
 		return fieldArguments + "." + path
 	}
 }
-
-// number is a decimal as expressions see it.
-func number(text string) json.Number { return json.Number(text) }

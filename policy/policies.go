@@ -77,6 +77,15 @@ func (p *Policy) Stage(actionType string) ledger.Stage {
 // ReadsBudgets reports whether a rule looks at budgets: [Request.Use] is wanted.
 func (p *Policy) ReadsBudgets() bool { return p.readsBudgets }
 
+// Budgets are the ids of its budgets.
+func (p *Policy) Budgets() []string {
+	ids := make([]string, len(p.budgets))
+	for i := range p.budgets {
+		ids[i] = p.budgets[i].id
+	}
+	return ids
+}
+
 // stages say how far action types are switched on.
 type stages struct {
 	byDefault ledger.Stage // empty is StageObserve

@@ -53,7 +53,7 @@ func members(variable string) []string {
 }
 
 // budgetMembers are those of budgets["id"].
-func budgetMembers() []string { return []string{"limit", "used", "left", "wanted"} }
+func budgetMembers() []string { return []string{"limit", "used", "left", "wanted", "after"} }
 
 func (c *compiler) rule(field string, r policyfile.Rule) rule {
 	c.id(field, r.ID)
@@ -134,7 +134,7 @@ func (p *Policy) variables(r *Request, f *facts) expr.Vars {
 		varLocal: map[string]any{
 			"weekday": strings.ToLower(local.Weekday().String()), "hour": local.Hour(), "minute": local.Minute(), "date": local.Format(time.DateOnly),
 		},
-		varAmount: number(amount), "currency": f.currency, "counterparty": f.counterparty,
+		varAmount: expr.Decimal(amount), "currency": f.currency, "counterparty": f.counterparty,
 		"intent_id": r.IntentID,
 		varBudgets:  budgetVariables(r.Use),
 	}
@@ -152,8 +152,14 @@ func (p *Policy) location() *time.Location {
 func budgetVariables(uses []ledger.BudgetUse) map[string]any {
 	out := map[string]any{}
 	for _, u := range uses {
-		if left, ok := less(u.Limit, u.Used); ok {
-			out[u.Budget] = map[string]any{"limit": number(u.Limit), "used": number(u.Used), "left": left, "wanted": number(u.Amount)}
+		left, ok1 := less(u.Limit, u.Used)
+		after, ok2 := less(left, u.Amount)
+		if !ok1 || !ok2 {
+			continue
+		}
+		out[u.Budget] = map[string]any{
+			"limit": expr.Decimal(u.Limit), "used": expr.Decimal(u.Used), "left": expr.Decimal(left),
+			"wanted": expr.Decimal(u.Amount), "after": expr.Decimal(after),
 		}
 	}
 	return out

@@ -116,13 +116,18 @@ func compileError(issues *cel.Issues, variables []string) error {
 // String returns the expression as it was written.
 func (x *Expression) String() string { return x.text }
 
-// Vars are the values of variables: nil, bool, string, json.Number, integers,
+// Vars are the values of variables: nil, bool, string, json.Number, Decimal, integers,
 // time.Time, []any and map[string]any of such values, Omitted for an empty
 // optional and Some for one with a value. They are not changed.
 type Vars map[string]any
 
 // Some is a variable's value that is an optional which is not empty.
 type Some struct{ Value any }
+
+// Decimal is a variable's value that is a number in plain digits, and a decimal
+// although it may be whole: it can be compared and turned into text, and arithmetic
+// on it fails for every value, not only for those with a fraction.
+type Decimal string
 
 // omitted is the type of Omitted.
 type omitted struct{}

@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars := expr.Vars{"n": json.Number("499.99"), "text": "500.00"}
+	vars := expr.Vars{"n": json.Number("499.99"), "text": "500.00", "at": expr.Decimal("7")}
 	for text, want := range map[string]string{
 		"n > 499.98":                     "true",
 		"n >= 499.99 && n <= 499.99":     "true",
@@ -57,8 +57,10 @@ func TestOrder(t *testing.T) {
 		"decimal(n) > decimal(text)":     "false",
 		`"a" < "b" && 1 < 2 && !(2 < 1)`: "true",
 		`timestamp("2026-01-01T00:00:00Z") < timestamp("2026-01-01T00:00:01Z")`: "true",
-		"[1, 2].exists(x, n < x)": "false",
-		// What cannot be compared is an error.
+		"[1, 2].exists(x, n < x)":                  "false",
+		`at == 7 && at < 7.5 && string(at) == "7"`: "true",
+		// What cannot be compared is an error, and a decimal is never calculated with.
+		"at + 1 > 0":             "error",
 		"text > n":               "error",
 		"n > text":               "error",
 		"n > double(\"NaN\")":    "error",
