@@ -20,7 +20,6 @@ import (
 	"github.com/onceward/onceward/internal/logs"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
-	"github.com/onceward/onceward/policy"
 )
 
 type serveCmd struct {
@@ -32,6 +31,8 @@ type serveCmd struct {
 	TLSKey         string        `env:"ONCEWARD_TLS_KEY" name:"tls-key" type:"existingfile" help:"Private key, PEM."`
 	Config         []string      `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions (onceward check, onceward catalog); can be given several times. Changes are taken over while it runs."`
 	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files; SIGHUP looks at once."`
+
+	policyFlags
 
 	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
 	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
@@ -56,7 +57,7 @@ func (*serveCmd) Help() string {
   onceward migrate --database-url=postgres://owner@db/onceward
   onceward secrets create ./secrets
   onceward serve --database-url=postgres://serve@db/onceward --secrets-dir=./secrets \
-      --config=./onceward --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
+      --config=./actions --policies=./tenants --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
 
 Every flag can be given in the environment: ONCEWARD_DATABASE_URL and so on.
 All replicas need the same secrets.`
@@ -78,6 +79,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 			return fmt.Errorf("%w: --%s: want a time above 0, such as 5s", errUsage, flag)
 		}
 	}
+	if err := c.policyFlags.check(); err != nil {
+		return err
+	}
 	keys, err := secrets.Load(c.SecretsDir)
 	if err != nil {
 		return err
@@ -94,8 +98,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		return notOpened(s, err)
 	}
 	defer actionTypes.Close()
+	policies, err := c.policyFlags.open(actionTypes.Registry(), log, c.ReloadInterval)
+	if err != nil {
+		return notOpened(s, err)
+	}
 	config := app.Config{
-		Policies:    policy.AllowAll().For,
+		Policies:    policies.For,
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
@@ -120,6 +128,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go actionTypes.Watch(watching)
+	go policies.Watch(watching)
 	err = service.Run(ctx)
 	log.Info("stopped")
 	return err
