@@ -82,7 +82,7 @@ func (k known) given() bool { return len(k.Config) > 0 || k.Demo }
 
 type policyCheckCmd struct {
 	known
-	Paths []string `arg:"" type:"existingpath" help:"Files and folders with policies."`
+	Paths []string `arg:"" help:"Files and folders with policies."`
 }
 
 func (*policyCheckCmd) Help() string {
@@ -132,7 +132,7 @@ func (c *policyCheckCmd) Run(s streams, o Options) error {
 
 type policyTestCmd struct {
 	known
-	Files []string `arg:"" type:"existingfile" help:"Files with tables of cases; each names its policy."`
+	Files []string `arg:"" help:"Files with tables of cases; each names its policy."`
 	Show  bool     `help:"Print what is decided about every case."`
 }
 

@@ -51,7 +51,6 @@ type policyFlags struct {
 // open reads them.
 func (f policyFlags) open(registry *actions.Registry, log *slog.Logger, interval time.Duration) (inForce, error) {
 	if f.AllowAll {
-		log.Warn("no policies: every agent may request every action (--allow-all)")
 		return allowingAll(), nil
 	}
 	return openPolicies(f.Policies, registry, log, interval)

@@ -116,6 +116,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	if err != nil {
 		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks)))
 	}
+	if c.AllowAll {
+		log.Warn("no policies: every agent of every tenant may request every action (--allow-all)")
+	}
 	if config.Listener != nil {
 		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(config.Registry.All()))
 	}
