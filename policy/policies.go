@@ -1,7 +1,11 @@
 package policy
 
 import (
-	"github.com/onceward/onceward/actions"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -9,6 +13,7 @@ import (
 // immutable and safe for concurrent use. The zero value denies everything.
 type Policies struct {
 	allowAll bool
+	tenants  map[string]*Policy
 }
 
 // AllowAll is for installations without policies: every tenant's agents may
@@ -17,56 +22,100 @@ type Policies struct {
 func AllowAll() *Policies { return &Policies{allowAll: true} }
 
 // For returns the policy of a tenant. For a tenant that has none it denies.
-func (p *Policies) For(string) *Policy {
+func (p *Policies) For(tenant string) *Policy {
+	if own, ok := p.tenants[tenant]; ok {
+		return own
+	}
 	return &Policy{allowAll: p.allowAll}
 }
+
+// Tenants are those that have a policy, sorted.
+func (p *Policies) Tenants() []string { return slices.Sorted(maps.Keys(p.tenants)) }
 
 // Policy is what one tenant's agents may do. It is immutable and safe for
 // concurrent use. The zero value denies.
 type Policy struct {
 	allowAll bool
+	tenant   string
+	version  string         // empty: there is none
+	text     string         // the file
+	zone     *time.Location // nil is UTC
+	source   *source        // nil where there is no file
+
+	stages     stages
+	grants     []grant
+	rules      []rule
+	needsRule  bool // a request about which no rule decides is refused
+	budgets    []budget
+	currencies bool // those of no spend budget are let through
+	bounds     []bounds
+	intents    map[string][]intent // by action type
+
+	readsBudgets bool
 }
 
-// Version names the policy: what its file says, and a digest of it.
-func (p *Policy) Version() string { return "" }
+// Version names the policy: what its file says, and a digest of it. It is
+// "allow-all" for [AllowAll], and empty where there is none.
+func (p *Policy) Version() string {
+	if p.allowAll {
+		return "allow-all"
+	}
+	return p.version
+}
 
 // YAML is the file as it was read; empty where there is none.
-func (p *Policy) YAML() string { return "" }
+func (p *Policy) YAML() string { return p.text }
 
 // Stage is how far an action type is switched on.
-func (p *Policy) Stage(string) ledger.Stage {
-	return ledger.StageReconcile
-}
-
-// DecideType answers what needs no arguments: whether a principal may request an
-// action type at all. Where it allows, [Policy.Decide] has the last word.
-func (p *Policy) DecideType(who Principal, spec *actions.Spec) Decision {
-	switch {
-	case who.Tenant == "" || who.Actor == "":
-		return Decision{Rule: "principal", Reason: "the credential names no tenant and actor"}
-	case !who.Has(Agent):
-		return Decision{Rule: "role", Reason: "requesting actions wants the role agent"}
-	case !p.allowAll:
-		return Decision{Rule: "no_policy", Reason: "the tenant has no policy"}
-	default:
-		return Decision{Effect: Allow, Rule: "action_type", Reason: "the action type is open to agents of the tenant", Stage: p.Stage(spec.Type)}
+func (p *Policy) Stage(actionType string) ledger.Stage {
+	if p.allowAll {
+		return ledger.StageReconcile
 	}
+	return p.stages.of(actionType)
 }
 
 // ReadsBudgets reports whether a rule looks at budgets: [Request.Use] is wanted.
-func (p *Policy) ReadsBudgets() bool { return false }
+func (p *Policy) ReadsBudgets() bool { return p.readsBudgets }
 
-// Charges are what a request would be charged to, before it is decided: for
-// [Request.Use].
-func (p *Policy) Charges(*Request) []ledger.Charge { return nil }
-
-// Decide answers whether a request may be sent, and what it holds. An
-// expression that fails denies.
-func (p *Policy) Decide(r *Request) Decision {
-	d := p.DecideType(r.Principal, &r.Action.Spec)
-	if d.Effect == Allow && r.Action.Spec.RequiresApproval {
-		d.Effect, d.Rule, d.Reason = RequireApproval, "action_type.requires_approval", "every "+r.Action.Spec.Type+" wants a reviewer's yes"
-		d.Approvals, d.ApprovalTTL = 1, r.Action.Spec.ApprovalTTL
+// Budgets are the ids of its budgets.
+func (p *Policy) Budgets() []string {
+	ids := make([]string, len(p.budgets))
+	for i := range p.budgets {
+		ids[i] = p.budgets[i].id
 	}
-	return d
+	return ids
+}
+
+// stages say how far action types are switched on.
+type stages struct {
+	byDefault ledger.Stage // empty is StageObserve
+	exact     map[string]ledger.Stage
+	prefixes  []prefixStage // the longest first
+}
+
+type prefixStage struct {
+	prefix string
+	stage  ledger.Stage
+}
+
+func (s stages) of(actionType string) ledger.Stage {
+	if stage, ok := s.exact[actionType]; ok {
+		return stage
+	}
+	for _, p := range s.prefixes {
+		if strings.HasPrefix(actionType, p.prefix) {
+			return p.stage
+		}
+	}
+	if s.byDefault == "" {
+		return ledger.StageObserve
+	}
+	return s.byDefault
+}
+
+// bounds are those of one operation.
+type bounds struct {
+	types       names
+	maxAttempts int
+	giveUp      time.Duration
 }

@@ -76,9 +76,13 @@ type Decision struct {
 	Stage   ledger.Stage
 
 	// Violations are set, and the effect is Deny, where the arguments do not say
-	// what the action type's own expressions need: no amount, a negative one, an
-	// intent without its parts.
+	// what the action type's own expressions, an intent or a budget need: no amount, a
+	// negative one, an intent without its parts. Fields are those of the request:
+	// "arguments.amount", "run.run_id", or "arguments" where it is none alone.
 	Violations []actions.Violation
+	// Err is why Rule could not be decided, where it failed: for logs and tests, not
+	// for callers.
+	Err error
 
 	Amount, Currency, Counterparty string
 	Holds                          ledger.Holds

@@ -129,9 +129,8 @@ func (c *checker) arguments(a *Action) *actions.Schema {
 	var invalid *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &unfit) && errors.As(unfit.Err, &invalid):
-		for _, m := range leaves(invalid) {
-			field := joinTokens(c.set.roots[c.file], append([]string{"arguments"}, m.tokens...))
-			c.fault(field, "is no schema: %s", m.problem)
+		for _, f := range c.set.docs[c.file].Misfits([]string{"arguments"}, invalid) {
+			c.fault(f.Field, "is no schema: %s", f.Problem)
 		}
 	case err != nil:
 		first, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "schema: "), "\n")

@@ -14,13 +14,13 @@ import (
 // texts looks through all texts of a file: for settings that the provider does
 // not have, and for secrets that are no references.
 func (c *checker) texts(config map[string]Setting) {
-	eachText(c.set.docs[c.file], nil, func(path []string, text string) {
+	eachText(c.set.docs[c.file].Value, nil, func(path []string, text string) {
 		if secretShape.MatchString(text) {
-			c.fault(joinTokens(c.set.roots[c.file], path), "looks like a secret itself: it belongs into the environment or a file, with {env: NAME} or {file: PATH} here")
+			c.fault(c.set.docs[c.file].Field(path...), "looks like a secret itself: it belongs into the environment or a file, with {env: NAME} or {file: PATH} here")
 		}
 		for _, name := range settingsIn(path[len(path)-1], text) {
 			if _, known := config[name]; !known {
-				c.fault(joinTokens(c.set.roots[c.file], path), "the provider has no config.%s", name)
+				c.fault(c.set.docs[c.file].Field(path...), "the provider has no config.%s", name)
 			}
 		}
 	})
@@ -207,3 +207,6 @@ func (c *checker) signed(v Verify) {
 		c.fault("webhooks.verify.content", "the body is not signed: anybody could put another one under the signature")
 	}
 }
+
+// below is a path with one more step, and its own memory.
+func below(path []string, step string) []string { return append(slices.Clone(path), step) }

@@ -1,74 +1,17 @@
 package definition
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/onceward/onceward/internal/strictyaml"
 )
 
 // Duration is a length of time as files write it: "300ms", "30s", "1h30m", and
 // whole days "30d".
-type Duration time.Duration
-
-// UnmarshalYAML reads a duration. A bare number is refused: it has no unit.
-func (d *Duration) UnmarshalYAML(node ast.Node) error {
-	parsed, err := parseDuration(textOf(node))
-	if err != nil {
-		return &valueError{node, err.Error()}
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
-// textOf is a scalar as it is written in the file.
-func textOf(node ast.Node) string { return node.GetToken().Value }
-
-// maxDuration is longer than anything that is waited for, and short enough to be
-// added up.
-const maxDuration = 3650 * 24 * time.Hour
-
-func parseDuration(text string) (time.Duration, error) {
-	wrong := fmt.Errorf("%q is no length of time: want a number with a unit, such as 300ms, 30s, 1h30m or 30d", text)
-	days, isDays := strings.CutSuffix(text, "d")
-	if isDays {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
-			return 0, wrong
-		}
-		if n > uint64(maxDuration/(24*time.Hour)) {
-			return 0, fmt.Errorf("%q is longer than %s", text, Duration(maxDuration))
-		}
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, wrong
-	case d < 0:
-		return 0, fmt.Errorf("%q is negative", text)
-	case d > maxDuration:
-		return 0, fmt.Errorf("%q is longer than %s", text, Duration(maxDuration))
-	}
-	return d, nil
-}
-
-// MarshalYAML writes the duration as it is read.
-func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
-
-// String writes whole days as days, and everything else as Go does.
-func (d Duration) String() string {
-	const day = 24 * time.Hour
-	if d != 0 && time.Duration(d)%day == 0 {
-		return strconv.FormatInt(int64(time.Duration(d)/day), 10) + "d"
-	}
-	return time.Duration(d).String()
-}
-
-// Std returns the duration as the standard library's.
-func (d Duration) Std() time.Duration { return time.Duration(d) }
+type Duration = strictyaml.Duration
 
 // Size is a number of bytes: 4096, "64KiB", "1MiB".
 type Size int64
@@ -78,7 +21,7 @@ const maxSize = 64 << 20
 
 // UnmarshalYAML reads a size.
 func (s *Size) UnmarshalYAML(node ast.Node) error {
-	text := textOf(node)
+	text := strictyaml.Text(node)
 	number, unit := text, int64(1)
 	for suffix, bytes := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20} {
 		if n, ok := strings.CutSuffix(text, suffix); ok {
@@ -87,10 +30,10 @@ func (s *Size) UnmarshalYAML(node ast.Node) error {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 32)
 	if err != nil || n <= 0 {
-		return &valueError{node, fmt.Sprintf("%q is no size: want bytes, or a number of KiB or MiB, such as 1MiB", text)}
+		return strictyaml.Refuse(node, "%q is no size: want bytes, or a number of KiB or MiB, such as 1MiB", text)
 	}
 	if n > maxSize/unit {
-		return &valueError{node, fmt.Sprintf("%q is more than %d MiB: it is held in memory", text, maxSize>>20)}
+		return strictyaml.Refuse(node, "%q is more than %d MiB: it is held in memory", text, maxSize>>20)
 	}
 	*s = Size(n * unit)
 	return nil
@@ -104,7 +47,7 @@ const noStatus = `want an HTTP status: 409, "5xx" or "500-504"`
 
 // UnmarshalYAML reads a range.
 func (r *StatusRange) UnmarshalYAML(node ast.Node) error {
-	text, refused := textOf(node), &valueError{node, noStatus}
+	text, refused := strictyaml.Text(node), strictyaml.Refuse(node, "%s", noStatus)
 	if class, ok := strings.CutSuffix(text, "xx"); ok {
 		n, err := strconv.Atoi(class)
 		if err != nil || n < 2 || n > 5 {

@@ -20,7 +20,7 @@ func costs() cel.ProgramOption {
 	var options []cost.TrackerOption
 	for _, overload := range []string{
 		"sha256hex_string", "uuid_of_string", "xml_string", "json_dyn", "parse_json_string",
-		"minor_to_decimal_2", "decimal_to_minor_2", "decimal_to_string", "decimal_to_double", "strings_quote",
+		"minor_to_decimal_2", "decimal_to_minor_2", "decimal_to_string", "decimal_to_double", "decimal_dyn", "strings_quote",
 	} {
 		options = append(options, cost.OverloadTracker(overload, func(args []ref.Val, result ref.Val) *uint64 {
 			total := uint64(1) + textCost(result)

@@ -23,6 +23,7 @@ const (
 type Env struct {
 	cel       *cel.Env
 	variables []string
+	cost      uint64 // that an evaluation may cost
 }
 
 // Language is what all environments share. To make it takes much longer than to
@@ -57,7 +58,13 @@ func (l *Language) Env(variables ...string) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expressions: %w", err)
 	}
-	return &Env{cel: env, variables: slices.Clone(variables)}, nil
+	return &Env{cel: env, variables: slices.Clone(variables), cost: maxCost}, nil
+}
+
+// Within returns an environment whose expressions may cost at most so much, in
+// CEL's units: a million are some ten milliseconds.
+func (e *Env) Within(cost uint64) *Env {
+	return &Env{cel: e.cel, variables: e.variables, cost: min(cost, maxCost)}
 }
 
 // NewEnv makes an environment of a language of its own.
@@ -74,6 +81,7 @@ func NewEnv(variables ...string) (*Env, error) {
 type Expression struct {
 	text    string
 	program cel.Program
+	uses    []Use
 }
 
 // Expression compiles an expression. Its error names the position in the text
@@ -86,11 +94,11 @@ func (e *Env) Expression(text string) (*Expression, error) {
 	if err := issues.Err(); err != nil {
 		return nil, compileError(issues, e.variables)
 	}
-	program, err := e.cel.Program(ast, cel.CostLimit(maxCost), cel.CostTracking(estimator{}), costs(), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(compared), cel.CustomDecoratorV2(inOrder))
+	program, err := e.cel.Program(ast, cel.CostLimit(e.cost), cel.CostTracking(estimator{}), costs(), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(compared), cel.CustomDecoratorV2(inOrder))
 	if err != nil {
 		return nil, fmt.Errorf("expression: %w", err)
 	}
-	return &Expression{text: text, program: program}, nil
+	return &Expression{text: text, program: program, uses: usesOf(ast)}, nil
 }
 
 // compileError says the first thing that is wrong in one line.
@@ -108,13 +116,18 @@ func compileError(issues *cel.Issues, variables []string) error {
 // String returns the expression as it was written.
 func (x *Expression) String() string { return x.text }
 
-// Vars are the values of variables: nil, bool, string, json.Number, integers,
+// Vars are the values of variables: nil, bool, string, json.Number, Decimal, integers,
 // time.Time, []any and map[string]any of such values, Omitted for an empty
 // optional and Some for one with a value. They are not changed.
 type Vars map[string]any
 
 // Some is a variable's value that is an optional which is not empty.
 type Some struct{ Value any }
+
+// Decimal is a variable's value that is a number in plain digits, and a decimal
+// although it may be whole: it can be compared and turned into text, and arithmetic
+// on it fails for every value, not only for those with a fraction.
+type Decimal string
 
 // omitted is the type of Omitted.
 type omitted struct{}

@@ -11,9 +11,10 @@ import (
 // CEL asks the left value whether it is equal to the right one, and its own
 // numbers know no decimals: args.amount == item.amount would be false for 7 and
 // 7.00 where the other way round it is true. A match that is false is an effect
-// that nobody finds. So ==, != and in are compared here.
+// that nobody finds. So ==, != and in are compared here, and so is the order of
+// numbers: 12.50 > 12 for whatever types they came in.
 
-// comparison is ==, != or in. It is no InterpretableCall, so that CEL's optimizer
+// comparison is ==, !=, in or an ordering. It is no InterpretableCall, so that CEL's optimizer
 // does not put another comparison in its place.
 type comparison struct {
 	call    interpreter.InterpretableCall
@@ -35,8 +36,41 @@ func compared(node interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 		return &comparison{call, func(l, r ref.Val) ref.Val { return types.Bool(!equal(l, r)) }}, nil
 	case operators.In, operators.OldIn:
 		return &comparison{call, contained}, nil
+	case operators.Less:
+		return &comparison{call, inOrderOf(func(c int) bool { return c < 0 })}, nil
+	case operators.LessEquals:
+		return &comparison{call, inOrderOf(func(c int) bool { return c <= 0 })}, nil
+	case operators.Greater:
+		return &comparison{call, inOrderOf(func(c int) bool { return c > 0 })}, nil
+	case operators.GreaterEquals:
+		return &comparison{call, inOrderOf(func(c int) bool { return c >= 0 })}, nil
 	}
 	return node, nil
+}
+
+// inOrderOf is an ordering: numbers of all types by their exact value, everything
+// else as CEL does.
+func inOrderOf(holds func(int) bool) func(left, right ref.Val) ref.Val {
+	return func(left, right ref.Val) ref.Val {
+		l, ok1 := numberText(left)
+		r, ok2 := numberText(right)
+		if ok1 && ok2 {
+			order, ok := compareNumbers(l, r)
+			if !ok {
+				return types.NewErr("a number that is none, or has no end, cannot be compared")
+			}
+			return types.Bool(holds(order))
+		}
+		comparer, ok := left.(traits.Comparer)
+		if !ok || ok1 != ok2 {
+			return types.MaybeNoSuchOverloadErr(left)
+		}
+		order, ok := comparer.Compare(right).(types.Int)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(right)
+		}
+		return types.Bool(holds(int(order)))
+	}
 }
 
 // ID implements interpreter.Interpretable.

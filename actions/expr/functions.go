@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ func functions() []cel.EnvOption {
 		cel.Function("double", cel.Overload("decimal_to_double", []*cel.Type{decimalType}, cel.DoubleType, cel.UnaryBinding(func(v ref.Val) ref.Val {
 			return v.ConvertToType(types.DoubleType)
 		}))),
+		// Its result is of an open type, so that it can be compared with every number.
+		unary("decimal", anything, anything, toDecimal),
 		unary("unix", at, whole, func(v ref.Val) ref.Val {
 			return withTime(v, func(t time.Time) ref.Val { return types.Int(t.Unix()) })
 		}),
@@ -77,6 +80,25 @@ func functions() []cel.EnvOption {
 			return decimalToMinor(string(a.(types.String)), int64(b.(types.Int))) //nolint:forcetypeassert // the signature says so
 		}),
 	}
+}
+
+// plainDecimal is a text that decimal() takes for a number.
+var plainDecimal = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
+
+// toDecimal makes a number of its text; a number stays what it is. A computed
+// double is refused, as in results.
+func toDecimal(v ref.Val) ref.Val {
+	switch n := v.(type) { //nolint:exhaustive // the others are refused
+	case decimal, types.Int, types.Uint:
+		return v
+	case types.String:
+		if plainDecimal.MatchString(string(n)) {
+			return decimal(n)
+		}
+	case types.Double:
+		return types.WrapErr(errDouble)
+	}
+	return types.NewErr("decimal: want a number, or one in plain digits as text")
 }
 
 func unary(name string, in, out *cel.Type, do func(ref.Val) ref.Val) cel.EnvOption {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -116,4 +117,51 @@ func scientificOf(text string) (scientific, bool) {
 		return scientific{}, true
 	}
 	return scientific{negative, significant, exponent}, true
+}
+
+// numberText is a number of any of our types in its digits; false for what is no
+// number. A double is the shortest decimal that reads back as it, which is what
+// stands in an expression: 0.1 means a tenth.
+func numberText(value ref.Val) (string, bool) {
+	switch v := value.(type) { //nolint:exhaustive // the others are no numbers
+	case decimal:
+		return string(v), true
+	case types.Int:
+		return strconv.FormatInt(int64(v), 10), true
+	case types.Uint:
+		return strconv.FormatUint(uint64(v), 10), true
+	case types.Double:
+		return strconv.FormatFloat(float64(v), 'g', -1, 64), true
+	}
+	return "", false
+}
+
+// compareNumbers orders two numbers by value, without calculating them. It fails
+// for what has no order: NaN, infinity, an exponent beyond any number.
+func compareNumbers(a, b string) (int, bool) {
+	x, ok1 := scientificOf(a)
+	y, ok2 := scientificOf(b)
+	if !ok1 || !ok2 {
+		return 0, false
+	}
+	return x.compare(y), true
+}
+
+func (s scientific) sign() int {
+	switch {
+	case s.digits == "":
+		return 0
+	case s.negative:
+		return -1
+	}
+	return 1
+}
+
+// compare is as cmp.Compare.
+func (s scientific) compare(o scientific) int {
+	sign := s.sign()
+	if sign != o.sign() || sign == 0 {
+		return cmp.Compare(sign, o.sign())
+	}
+	return sign * cmp.Or(cmp.Compare(s.exponent, o.exponent), strings.Compare(s.digits, o.digits))
 }

@@ -25,6 +25,8 @@ func (a adapter) NativeToValue(value any) ref.Val {
 		return types.NewDynamicList(a, v)
 	case json.Number:
 		return numberOf(v.String())
+	case Decimal:
+		return decimal(v)
 	case time.Time:
 		if year := v.UTC().Year(); year < 1 || year > 9999 {
 			return types.NewErr("the time is out of range")

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/declared"
 	"github.com/onceward/onceward/actions/definition"
+	"github.com/onceward/onceward/internal/yamlfiles"
 )
 
 // Options say where definitions are and what is registered beside them.
@@ -55,7 +56,7 @@ type loaded struct {
 	links     map[string]link              // by provider
 	adapters  map[string]actions.Adapter   // by action type, of declared actions
 	described map[string][]actions.Adapter // by provider
-	digest    digest
+	digest    yamlfiles.Digest
 }
 
 // link is what all actions of one provider share.
@@ -112,7 +113,7 @@ func (p *Providers) Source(_, provider string) actions.Source {
 func (p *Providers) Reload(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seen, err := digestOf(p.Paths)
+	seen, err := yamlfiles.DigestOf(p.Paths...)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type cli struct {
 	Simulate     simulateCmd     `cmd:"" help:"Run a simulated provider that plays a contract and misbehaves on request."`
 	Catalog      catalogCmd      `cmd:"" help:"Show the contracts that Onceward ships, and copy them."`
 	Schema       schemaCmd       `cmd:"" help:"Print the JSON Schema of a kind of file, for editors."`
+	Policy       policyCmd       `cmd:"" help:"Check and test the tenants' policies, and show the one in force."`
 	Actions      actionsCmd      `cmd:"" help:"List the action types, or show one."`
 	Reviews      reviewsCmd      `cmd:"" help:"List the decisions that wait for a person."`
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`

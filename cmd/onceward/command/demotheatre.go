@@ -100,7 +100,7 @@ func (t *demoTheatre) open(ctx context.Context, setup demo.Setup) (_ demo.Servic
 		return nil, err
 	}
 	s.arguments = []string{
-		"serve", "--secrets-dir=" + secretsDir, "--listen=" + s.address,
+		"serve", "--allow-all", "--secrets-dir=" + secretsDir, "--listen=" + s.address,
 		"--demo-provider-url=" + setup.ProviderURL, "--demo-provider-token-file=" + tokenFile,
 		"--demo-attempt-timeout=" + setup.AttemptTimeout.String(), "--demo-settle-time=" + setup.SettleTime.String(),
 		"--lease-grace=" + setup.LeaseGrace.String(), "--reconcile-interval=" + setup.ReconcileInterval.String(),

@@ -17,7 +17,6 @@ import (
 	"github.com/onceward/onceward/internal/privatepg"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
-	"github.com/onceward/onceward/policy"
 )
 
 type devCmd struct {
@@ -26,6 +25,7 @@ type devCmd struct {
 	DataDir        string   `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
 	DatabaseURL    string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
 	Config         []string `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions, beside the demo ones."`
+	Policies       []string `env:"ONCEWARD_POLICIES" type:"existingpath" placeholder:"PATH" help:"Files and folders with policies of the demo tenants, acme and globex. Without, their agents may request everything."`
 	Simulate       bool     `help:"Play the providers of --config on this machine, with made-up credentials, instead of calling them."`
 	Verbose        bool     `short:"v" help:"Log every request and attempt."`
 }
@@ -89,6 +89,12 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return notOpened(s, err)
 	}
 	defer actionTypes.Close()
+	policies := allowingAll()
+	if len(c.Policies) > 0 {
+		if policies, err = openPolicies(c.Policies, actionTypes.Registry(), newLog(s.err, slog.LevelInfo), devReloadInterval); err != nil {
+			return notOpened(s, err)
+		}
+	}
 	ownerURL := c.DatabaseURL
 	pgDown := make(<-chan struct{}) // never, for a Postgres of others
 	if ownerURL != "" {
@@ -126,7 +132,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	service, err := app.New(ctx, app.Config{
-		Policies:    policy.AllowAll().For,
+		Policies:    policies.For,
 		DatabaseURL: serveURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
 	})
@@ -141,6 +147,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go actionTypes.Watch(ctx)
+	go policies.Watch(ctx)
 	go func() {
 		select {
 		case <-pgDown:

@@ -17,7 +17,6 @@ import (
 	"github.com/onceward/onceward/internal/logs"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
-	"github.com/onceward/onceward/policy"
 )
 
 type serveCmd struct {
@@ -31,6 +30,8 @@ type serveCmd struct {
 	Identity       string        `env:"ONCEWARD_IDENTITY" type:"existingfile" placeholder:"FILE" help:"Issuers of tokens and rules for certificates (docs/identity.md). Default: API keys only. Changes are taken over while it runs."`
 	Config         []string      `env:"ONCEWARD_CONFIG" type:"existingpath" placeholder:"PATH" help:"Files and folders with providers and actions (onceward check, onceward catalog); can be given several times. Changes are taken over while it runs."`
 	ReloadInterval time.Duration `env:"ONCEWARD_RELOAD_INTERVAL" default:"2s" help:"Time between two looks at these files, --identity and certificates; SIGHUP looks at once."`
+
+	policyFlags
 
 	WebhooksListen string `env:"ONCEWARD_WEBHOOKS_LISTEN" help:"Address for providers' webhooks, at /v1/webhooks/TENANT/PROVIDER; beyond loopback it wants TLS. Default: none are taken."`
 	WebhooksURL    string `env:"ONCEWARD_WEBHOOKS_URL" name:"webhooks-url" help:"Scheme and host that providers were told, where a proxy stands before that address."`
@@ -58,7 +59,7 @@ func (*serveCmd) Help() string {
   onceward migrate --database-url=postgres://owner@db/onceward
   onceward secrets create ./secrets
   onceward serve --database-url=postgres://serve@db/onceward --secrets-dir=./secrets \
-      --config=./onceward --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
+      --config=./actions --policies=./tenants --listen=0.0.0.0:7070 --tls-cert=cert.pem --tls-key=key.pem
 
 Every flag can be given in the environment: ONCEWARD_DATABASE_URL and so on.
 All replicas need the same secrets.`
@@ -80,6 +81,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 			return fmt.Errorf("%w: --%s: want a time above 0, such as 5s", errUsage, flag)
 		}
 	}
+	if err := c.policyFlags.check(); err != nil {
+		return err
+	}
 	keys, err := secrets.Load(c.SecretsDir)
 	if err != nil {
 		return err
@@ -96,8 +100,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		return notOpened(s, err)
 	}
 	defer actionTypes.Close()
+	policies, err := c.policyFlags.open(actionTypes.Registry(), log, c.ReloadInterval)
+	if err != nil {
+		return notOpened(s, err)
+	}
 	config := app.Config{
-		Policies:    policy.AllowAll().For,
+		Policies:    policies.For,
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
 		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
@@ -114,6 +122,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	if err != nil {
 		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP)))
 	}
+	if c.AllowAll {
+		log.Warn("no policies: every agent of every tenant may request every action (--allow-all)")
+	}
 	if config.Listener != nil {
 		log.Info("serving", "address", config.Listener.Addr().String(), "tls", config.Credentials != nil, "action_types", len(config.Registry.All()))
 	}
@@ -129,7 +140,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go keys.Watch(watching, c.ReloadInterval, log)
-	for _, watch := range append(watches, actionTypes.Watch) {
+	for _, watch := range append(watches, actionTypes.Watch, policies.Watch) {
 		go watch(watching)
 	}
 	err = service.Run(ctx)

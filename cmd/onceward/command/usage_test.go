@@ -81,6 +81,8 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"get", "id", "--key=k"}, `an operation id or --key`},
 		{[]string{"resolve", "id", "perhaps"}, `must be one of`},
 		{[]string{"migrate"}, `missing flags: --database-url`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=."}, `say what agents may do: --policies=PATH .*--allow-all`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--policies=."}, `contradict each other`},
 		{[]string{"list", "--ca-cert=/no/such/file"}, `--ca-cert.*no such file`},
 	} {
 		t.Run(strings.Join(tt.args, "_"), func(t *testing.T) {
@@ -113,14 +115,14 @@ func TestNoDatabase(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	client := "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATA_DIR"
 	want := map[string]string{
-		"dev": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN",
-		"serve": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
-			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_HTTP_LISTEN ONCEWARD_ISSUER ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
-			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_RECONCILE_INTERVAL ONCEWARD_RECONCILE_LEASE " +
+		"dev": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN ONCEWARD_POLICIES",
+		"serve": "ONCEWARD_ALLOW_ALL ONCEWARD_CLIENT_CA ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
+			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_HTTP_LISTEN ONCEWARD_IDENTITY ONCEWARD_ISSUER ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
+			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_POLICIES ONCEWARD_RECONCILE_INTERVAL ONCEWARD_RECONCILE_LEASE " +
 			"ONCEWARD_RELOAD_INTERVAL " +
 			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
-		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client,
+		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client, "policy show": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
 		"audit partitions", "audit export", "audit drop", "observe report"} {

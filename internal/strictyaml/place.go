@@ -1,4 +1,4 @@
-package definition
+package strictyaml
 
 import (
 	"strconv"
@@ -10,12 +10,8 @@ import (
 // Place returns where a field is in a file; where it is not there, the nearest
 // part that holds it. The field is a path: "keys.window", "outcomes[2].if",
 // `http.headers["Stripe-Version"]`.
-func (s *Set) Place(file, field string) Place {
-	node := s.roots[file]
-	if node == nil {
-		return Place{File: file}
-	}
-	place := placeOf(file, node)
+func (d *Document) Place(field string) Place {
+	node, place := d.root, placeOf(d.File, d.root)
 	for _, token := range splitField(field) {
 		key, value := child(node, token)
 		if value == nil {
@@ -23,18 +19,21 @@ func (s *Set) Place(file, field string) Place {
 		}
 		node = value
 		if key != nil {
-			place = placeOf(file, key)
+			place = placeOf(d.File, key)
 		} else {
-			place = placeOf(file, value)
+			place = placeOf(d.File, value)
 		}
 	}
 	return place
 }
 
-// Fault makes a fault of a field of a file.
-func (s *Set) Fault(file, field, problem string) Fault {
-	return Fault{Place: s.Place(file, field), Field: field, Problem: problem}
+// Fault makes a fault of a field.
+func (d *Document) Fault(field, problem string) Fault {
+	return Fault{Place: d.Place(field), Field: field, Problem: problem}
 }
+
+// Field writes the steps to a part of the document as a field path.
+func (d *Document) Field(steps ...string) string { return joinTokens(d.root, steps) }
 
 // child returns the node of a member or item, with its key where it has one.
 func child(node ast.Node, token string) (key, value ast.Node) {

@@ -1,4 +1,4 @@
-package definition
+package strictyaml
 
 import (
 	"bytes"
@@ -22,22 +22,46 @@ import (
 // Limits of one file. What is below them is read in a blink; YAML libraries take
 // time that grows with the square of some of these.
 const (
-	maxFileBytes  = 256 << 10
+	MaxFileBytes  = 256 << 10
 	maxTokens     = 30_000 // words and signs
 	maxDepth      = 40     // objects and lists inside of each other
 	maxBlankLines = 2000   // lines that are empty, or have white space alone
 )
 
-// readDocument parses a file, which must hold exactly one document that means
-// what everybody sees in it: no anchors, aliases, tags or merges, no number that
-// readers of YAML disagree about, no name that is no text.
-func readDocument(file string, data []byte) (ast.Node, any, *Fault) {
+// Document is one file that was read: what it says, and where.
+type Document struct {
+	File string
+	// Value is what it says: map[string]any, []any, string, bool, nil and
+	// json.Number.
+	Value any
+	root  ast.Node
+}
+
+// Read parses a file, which must hold exactly one document that means what
+// everybody sees in it: no anchors, aliases, tags or merges, no number that
+// readers of YAML disagree about, no name that is no text. Wants says what the
+// file should hold, for its faults.
+func Read(file string, data []byte, wants Wants) (*Document, *Fault) {
+	root, value, fault := read(file, data, wants)
+	if fault != nil {
+		return nil, fault
+	}
+	return &Document{File: file, Value: value, root: root}, nil
+}
+
+// Wants are words about what a file should hold.
+type Wants struct {
+	Kinds string // "kind: provider, or kind: action"
+	Each  string // "each provider and each action": what has a file of its own
+}
+
+func read(file string, data []byte, wants Wants) (ast.Node, any, *Fault) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	if fault := checkText(file, data); fault != nil {
 		return nil, nil, fault
 	}
 	tokens := lexer.Tokenize(string(data))
-	if fault := checkTokens(file, tokens); fault != nil {
+	if fault := checkTokens(file, tokens, wants); fault != nil {
 		return nil, nil, fault
 	}
 	parsed, err := parser.Parse(tokens, 0)
@@ -45,7 +69,7 @@ func readDocument(file string, data []byte) (ast.Node, any, *Fault) {
 		return nil, nil, faultOf(file, nil, err)
 	}
 	if len(parsed.Docs) != 1 || parsed.Docs[0].Body == nil {
-		return nil, nil, &Fault{Place: Place{file, 1, 1}, Problem: "is empty: want kind: provider, or kind: action"}
+		return nil, nil, &Fault{Place: Place{file, 1, 1}, Problem: "is empty: want " + wants.Kinds}
 	}
 	root := parsed.Docs[0].Body
 	if odd := firstOddNode(root); odd != nil {
@@ -60,8 +84,8 @@ const oddity = "anchors, aliases, tags and merges are not allowed"
 
 // checkText refuses what is no text of lines.
 func checkText(file string, data []byte) *Fault {
-	if len(data) > maxFileBytes {
-		return &Fault{Place: Place{file, 1, 1}, Problem: fmt.Sprintf("is longer than %d bytes", maxFileBytes)}
+	if len(data) > MaxFileBytes {
+		return &Fault{Place: Place{file, 1, 1}, Problem: fmt.Sprintf("is longer than %d bytes", MaxFileBytes)}
 	}
 	line, column, blank, empty, last := 1, 1, 0, true, rune(0)
 	bad := func(problem string) *Fault { return &Fault{Place: Place{file, line, column}, Problem: problem} }
@@ -95,7 +119,7 @@ func checkText(file string, data []byte) *Fault {
 
 // checkTokens refuses, before it is parsed, what would make the parser slow or
 // the document mean more than it says.
-func checkTokens(file string, tokens token.Tokens) *Fault {
+func checkTokens(file string, tokens token.Tokens, wants Wants) *Fault {
 	at := func(t *token.Token, problem string) *Fault {
 		return &Fault{Place: Place{file, t.Position.Line, t.Position.Column}, Problem: problem}
 	}
@@ -130,7 +154,7 @@ func checkTokens(file string, tokens token.Tokens) *Fault {
 			open = open[:len(open)-1]
 		}
 		if !content && documents > 0 {
-			return at(t, "want exactly one document in a file: each provider and each action has its own")
+			return at(t, "want exactly one document in a file: "+wants.Each+" has its own")
 		}
 		content = true
 		if t.Position.Line != line || t.Type == token.SequenceEntryType {
@@ -246,26 +270,37 @@ func (r *reader) number(node ast.Node, path []string) any {
 	return json.Number(text)
 }
 
-func decode(file string, root ast.Node, into any) *Fault {
-	if err := yaml.NodeToValue(root, into, yaml.Strict()); err != nil {
-		return faultOf(file, root, err)
+// Decode stores what the document says in a struct with yaml tags. Fields that it
+// does not have are faults.
+func (d *Document) Decode(into any) *Fault {
+	if err := yaml.NodeToValue(d.root, into, yaml.Strict()); err != nil {
+		return faultOf(d.File, d.root, err)
 	}
 	return nil
 }
 
-// valueError is a value that its type refuses, with where it is.
-type valueError struct {
+// RefusedError is a value that its type refuses, with where it is: what
+// UnmarshalYAML returns.
+type RefusedError struct {
 	node    ast.Node
 	problem string
 }
 
-func (e *valueError) Error() string { return e.problem }
+// Refuse makes the error of a value that its type refuses.
+func Refuse(node ast.Node, format string, args ...any) error {
+	return &RefusedError{node, fmt.Sprintf(format, args...)}
+}
+
+func (e *RefusedError) Error() string { return e.problem }
+
+// Text is a scalar as it is written in the file.
+func Text(node ast.Node) string { return node.GetToken().Value }
 
 // faultOf says where an error of the parser or of a value is; root may be nil.
 func faultOf(file string, root ast.Node, err error) *Fault {
 	fault := &Fault{Place: Place{File: file, Line: 1, Column: 1}}
 	var at *token.Token
-	var refused *valueError
+	var refused *RefusedError
 	var known yaml.Error
 	switch {
 	case errors.As(err, &refused):

@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/expr"
+	"github.com/onceward/onceward/ledger"
+)
+
+// Reasons of violations that this package gives. They are stable.
+const (
+	ReasonAmountInvalid       = "AMOUNT_INVALID"       // no exact amount that is not negative
+	ReasonCurrencyInvalid     = "CURRENCY_INVALID"     // no ISO 4217 code
+	ReasonCounterpartyInvalid = "COUNTERPARTY_INVALID" // missing where it is needed, or no short text
+)
+
+const fieldArguments = "arguments"
+
+// maxCounterparty bounds a counterparty, in bytes.
+const maxCounterparty = 255
+
+var isoCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// facts are what a request comes to, before anything is decided about it.
+type facts struct {
+	amount, currency, counterparty string
+	spends                         bool // the action type says an amount
+	fenced                         []ledger.Fence
+	charges                        []ledger.Charge
+	violations                     []actions.Violation
+	refusedBy, reason              string // of budgets that cannot be counted
+
+	request *Request
+	values  map[string]any // of the arguments, when they were wanted
+}
+
+// factsOf finds out what a request spends, holds and lacks.
+func (p *Policy) factsOf(r *Request) *facts {
+	f := &facts{request: r}
+	f.spending(r.Action)
+	f.fenced = f.fences(p, r)
+	f.charge(p, r)
+	return f
+}
+
+// args are the arguments as expressions see them.
+func (f *facts) args() map[string]any {
+	if f.values == nil {
+		f.values = f.request.Args.Value()
+	}
+	return f.values
+}
+
+func (f *facts) violate(field, reason, message string) {
+	v := actions.Violation{Field: field, Reason: reason, Message: message}
+	if !slices.Contains(f.violations, v) {
+		f.violations = append(f.violations, v)
+	}
+}
+
+// spending evaluates what the action type says about money.
+func (f *facts) spending(a *Action) {
+	if a.amount != nil {
+		f.spends = true
+		vars := expr.Vars{"args": f.args()}
+		value, err := a.amount.Eval(vars)
+		problem := "is missing or no exact number, and the amount comes from it"
+		if err == nil && value != nil && value != expr.Omitted {
+			f.amount, problem = amountOf(value)
+		}
+		if problem != "" {
+			f.amount = ""
+			f.violate(fieldOf(a.amount), ReasonAmountInvalid, problem)
+		}
+		currency, ok, err := a.currency.Text(vars)
+		currency = strings.ToUpper(currency)
+		if err != nil || !ok || !isoCurrency.MatchString(currency) {
+			f.violate(fieldOf(a.currency), ReasonCurrencyInvalid, "is no currency, and that of the amount comes from it: want three letters (ISO 4217), such as EUR")
+		} else {
+			f.currency = currency
+		}
+	}
+	if a.counterparty == nil {
+		return
+	}
+	text, ok, err := a.counterparty.Text(expr.Vars{"args": f.args()})
+	if err != nil || !ok {
+		return // a fault where a budget needs it
+	}
+	if len(text) > maxCounterparty || strings.ContainsFunc(text, unicode.IsControl) {
+		f.violate(fieldOf(a.counterparty), ReasonCounterpartyInvalid, "is no name of at most 255 bytes without control characters, and the counterparty comes from it")
+		return
+	}
+	f.counterparty = text
+}
+
+// charge finds the parts of budgets that the request takes.
+func (f *facts) charge(p *Policy, r *Request) {
+	spec := &r.Action.Spec
+	covered, bounded := false, false
+	for i := range p.budgets {
+		b := &p.budgets[i]
+		if b.of == ofSpend && b.types.has(spec.Type) && f.spends {
+			bounded = true
+			covered = covered || b.currency == f.currency
+		}
+		if !b.counts(spec.Type, f) {
+			continue
+		}
+		charge, missing := b.charge(r, f)
+		switch missing {
+		case "":
+			f.charges = append(f.charges, charge)
+		case perRun:
+			f.violate("run.run_id", actions.ReasonRequired, "is missing, and the budget "+b.id+" is counted by run: send it")
+		case perCounterparty:
+			if r.Action.counterparty != nil {
+				f.violate(fieldOf(r.Action.counterparty), ReasonCounterpartyInvalid, "is missing, and the budget "+b.id+" is counted by the counterparty that comes from it: send it")
+				continue
+			}
+			f.refusedBy, f.reason = ruleCounterparty, "the budget "+b.id+" is counted by counterparty, and the action type "+spec.Type+" names none"
+		default:
+			f.refusedBy, f.reason = b.id, "the budget is counted by "+missing+", and the request has none"
+		}
+	}
+	if bounded && !covered && !p.currencies && f.currency != "" {
+		f.refusedBy, f.reason = ruleCurrency, "the amount is in "+f.currency+", and no budget for "+spec.Type+" is in that currency"
+	}
+}
+
+// fieldOf is the argument that an expression reads, where it is one alone.
+func fieldOf(x *expr.Expression) string {
+	field := ""
+	for _, use := range x.Uses() {
+		if use.Variable != "args" || len(use.Path) == 0 {
+			continue
+		}
+		path := ""
+		for _, step := range use.Path {
+			switch {
+			case isIndex(step):
+				path += "[" + step + "]"
+			case plainStep.MatchString(step):
+				path += "." + step
+			default:
+				path += "[" + strconv.QuoteToASCII(step) + "]"
+			}
+		}
+		if field != "" && field != path {
+			return fieldArguments
+		}
+		field = path
+	}
+	return fieldArguments + field
+}
+
+var plainStep = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func isIndex(step string) bool {
+	n, err := strconv.Atoi(step)
+	return err == nil && n >= 0 && strconv.Itoa(n) == step
+}
+
+// argumentField puts the path of an argument below the field that holds it.
+func argumentField(path string) string {
+	switch {
+	case path == "":
+		return fieldArguments
+	case strings.HasPrefix(path, "["):
+		return fieldArguments + path
+	default:
+		return fieldArguments + "." + path
+	}
+}
