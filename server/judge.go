@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -134,6 +135,19 @@ func (t *terms) of(action *actions.Action) (*policy.Action, error) {
 	}
 	t.byID[action] = compiled
 	return compiled, nil
+}
+
+// Check compiles the expressions of every action type that is registered. An
+// action type whose own are wrong is refused at the start, not at its first
+// request.
+func (s *Server) Check() error {
+	var errs []error
+	for _, action := range s.Registry.All() {
+		if _, err := s.terms.of(action); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // budgetRefusal says which budget is used up.

@@ -51,7 +51,13 @@ func (s *Server) GetOperation(ctx context.Context, req *oncewardv1.GetOperationR
 	if err != nil {
 		return nil, err
 	}
-	return &oncewardv1.GetOperationResponse{Operation: toOperation(op), NextStep: nextStep(op, time.Now())}, nil
+	resp := &oncewardv1.GetOperationResponse{Operation: toOperation(op), NextStep: nextStep(op, time.Now())}
+	if op.State == ledger.Succeeded && s.SignReceipt != nil {
+		if resp.SignedReceipt, err = s.SignReceipt(op); err != nil {
+			return nil, err
+		}
+	}
+	return resp, nil
 }
 
 // Page sizes.

@@ -71,6 +71,9 @@ type Options struct {
 	// Policies returns the policy of a tenant that is in force now.
 	Policies func(tenant string) *policy.Policy
 	Log      *slog.Logger
+	// SignReceipt makes the signed statement of an operation's receipt; nil signs
+	// none.
+	SignReceipt func(op ledger.Operation) (string, error)
 	// Credentials are the transport's; nil is plain text, for loopback only.
 	Credentials credentials.TransportCredentials
 	// StatsHandlers are told of every call: traces and metrics.

@@ -175,7 +175,18 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Authenticator: identity.New(identity.Options{Store: credentialStore{store}, File: c.Identity, Trusted: c.ClientTrusted}),
 		Policies:      c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
 		ReplayBytes: replayBytes,
+		SignReceipt: func(op ledger.Operation) (string, error) {
+			text, err := signer.Receipt(op)
+			if errors.Is(err, signing.ErrNoKey) || errors.Is(err, signing.ErrNoReceipt) {
+				return "", nil // a folder of secrets from before there were signing keys
+			}
+			return text, err
+		},
 	})
+	if err := a.server.Check(); err != nil {
+		store.Close()
+		return nil, err
+	}
 	if c.Webhooks != nil {
 		box, err := inbox.New(inbox.Options{Ledger: store, Source: c.Source, Log: c.Log, PublicURL: c.WebhooksURL})
 		if err != nil {
