@@ -47,6 +47,7 @@ type ChildOptions struct {
 type childConfig struct {
 	ChildOptions
 	SecretsDir string
+	PolicyDir  string
 	Demo       demo.Options
 }
 
@@ -83,7 +84,7 @@ func runChild(told string) error {
 	if err != nil {
 		return err
 	}
-	config, err := configure(ctx, c.DatabaseURL, c.SecretsDir, registry, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	config, watch, err := configure(ctx, c.DatabaseURL, c.SecretsDir, c.PolicyDir, registry, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}
@@ -98,6 +99,7 @@ func runChild(told string) error {
 	if err != nil {
 		return err
 	}
+	go watch(ctx)
 	fmt.Println(config.Listener.Addr())
 	return service.Run(ctx)
 }
@@ -163,7 +165,7 @@ func (w *World) StartChild(t testing.TB, o ChildOptions) *Child {
 	if o.DatabaseURL == "" {
 		o.DatabaseURL = w.Database.ServeURL
 	}
-	told, err := json.Marshal(childConfig{ChildOptions: o, SecretsDir: w.SecretsDir, Demo: w.Options.Demo})
+	told, err := json.Marshal(childConfig{ChildOptions: o, SecretsDir: w.SecretsDir, PolicyDir: w.PolicyDir, Demo: w.Options.Demo})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/internal/app"
+	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/ledgertest"
@@ -36,6 +39,10 @@ type Options struct {
 	Demo     demo.Options // ProviderURL and Token are filled in
 	// Adapters are registered beside the demo ones, in this process only.
 	Adapters []actions.Adapter
+	// Policies are files with tenants' policies, by name ("acme.yaml"), in
+	// [World.PolicyDir]; without any every agent may request everything. Replicas
+	// take changes over within 20 ms.
+	Policies map[string]string
 	// Database, when set, is used instead of a new one.
 	Database *ledgertest.Database
 }
@@ -48,8 +55,10 @@ type World struct {
 	ProviderServer *fakeprovider.Server
 	Database       ledgertest.Database
 	SecretsDir     string
-	// Credentials: two agents and a reviewer of acme, an agent of globex.
-	Agent, SecondAgent, Reviewer, Globex string
+	PolicyDir      string // empty without policies
+	// Credentials of acme: two agents, two reviewers, an administrator; and an
+	// agent of globex.
+	Agent, SecondAgent, Reviewer, SecondReviewer, Admin, Globex string
 
 	owner *postgres.Store
 }
@@ -76,6 +85,12 @@ func New(t testing.TB, o Options) *World {
 	if err := secrets.Create(w.SecretsDir); err != nil {
 		t.Fatal(err)
 	}
+	if o.Policies != nil {
+		w.PolicyDir = t.TempDir()
+		for name, text := range o.Policies {
+			w.WritePolicy(t, name, text)
+		}
+	}
 	if w.owner, err = postgres.Open(t.Context(), w.Database.OwnerURL); err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +99,8 @@ func New(t testing.TB, o Options) *World {
 	w.Agent = w.Key(t, "acme", "planner", "agent")
 	w.SecondAgent = w.Key(t, "acme", "planner-2", "agent")
 	w.Reviewer = w.Key(t, "acme", "rita", "reviewer", "auditor")
+	w.SecondReviewer = w.Key(t, "acme", "sam", "reviewer")
+	w.Admin = w.Key(t, "acme", "ada", "admin")
 	w.Globex = w.Key(t, "globex", "planner", "agent")
 	return w
 }
@@ -104,6 +121,19 @@ func demoOptions(o demo.Options, providerURL string) demo.Options {
 		o.ReadGap = 50 * time.Millisecond
 	}
 	return o
+}
+
+// WritePolicy changes the policy in a file, or makes one. Replicas read it soon.
+func (w *World) WritePolicy(t testing.TB, name, text string) {
+	t.Helper()
+	// In one step: a replica must not read half of it.
+	path := filepath.Join(w.PolicyDir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Key makes a credential, and its tenant when there is none.
@@ -153,7 +183,7 @@ func (w *World) Start(t testing.TB, change func(*app.Config)) *Replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := configure(t.Context(), w.Database.ServeURL, w.SecretsDir, registry, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	config, watch, err := configure(t.Context(), w.Database.ServeURL, w.SecretsDir, w.PolicyDir, registry, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +196,14 @@ func (w *World) Start(t testing.TB, change func(*app.Config)) *Replica {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx) }()
+	go func() {
+		var watching sync.WaitGroup
+		watching.Go(func() { watch(ctx) })
+		err := service.Run(ctx)
+		cancel()
+		watching.Wait()
+		done <- err
+	}()
 	r := &Replica{}
 	if config.Listener != nil {
 		r = connect(t, config.Listener.Addr().String())
@@ -187,21 +224,30 @@ func (w *World) Start(t testing.TB, change func(*app.Config)) *Replica {
 }
 
 // configure is the configuration that replicas and children share.
-func configure(ctx context.Context, databaseURL, secretsDir string, registry *actions.Registry, log *slog.Logger) (app.Config, error) {
+// watch takes changes of policies over until its context ends.
+func configure(ctx context.Context, databaseURL, secretsDir, policyDir string, registry *actions.Registry, log *slog.Logger) (c app.Config, watch func(context.Context), err error) {
 	keys, err := secrets.Load(secretsDir)
 	if err != nil {
-		return app.Config{}, err
+		return app.Config{}, nil, err
+	}
+	inForce, watch := policy.AllowAll().For, func(context.Context) {}
+	if policyDir != "" {
+		opened, err := policies.Open(policies.Options{Paths: []string{policyDir}, Log: log, Interval: 20 * time.Millisecond})
+		if err != nil {
+			return app.Config{}, nil, err
+		}
+		inForce, watch = opened.For, opened.Watch
 	}
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return app.Config{}, err
+		return app.Config{}, nil, err
 	}
 	return app.Config{
-		Policies:    policy.AllowAll().For,
+		Policies:    inForce,
 		DatabaseURL: databaseURL, Secrets: keys, Registry: registry, Log: log, Listener: listener,
 		Reconcile: true, ReconcileInterval: 20 * time.Millisecond, ShutdownGrace: 10 * time.Second,
-	}, nil
+	}, watch, nil
 }
 
 func connect(t testing.TB, address string) *Replica {
