@@ -205,8 +205,12 @@ func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, rele
 // Its errors mean that nothing was sent: ErrNoAdapter, ErrRequestChanged,
 // ErrBusy, *ProviderOpenError and *RetryBudgetError (see [Later]),
 // ledger.ErrFenced, ledger.ErrUnavailable, or that the stored arguments cannot be
-// opened. Outcomes are in the operation.
+// opened. Outcomes are in the operation. A pending operation that is past its time
+// is not sent but failed.
 func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error) {
+	if event == ledger.Claim && GivenUp(op, time.Now()) {
+		return d.giveUp(ctx, op, actor)
+	}
 	release, err := d.Reserve()
 	if err != nil {
 		return ledger.Operation{}, err

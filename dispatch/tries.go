@@ -1,6 +1,10 @@
 package dispatch
 
 import (
+	"context"
+	"fmt"
+	"time"
+
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/ledger"
 )
@@ -9,6 +13,46 @@ import (
 // an operation may make. A limit says when to come again and nothing about the
 // request, so that a burst must not use up the attempts of those who wait in it.
 const turnedAway = 10
+
+// MaxAttempts is how many attempts an operation may make: as many as its action
+// type allows, or fewer where its policy does.
+func MaxAttempts(op ledger.Operation, spec actions.Spec) int {
+	if op.MaxAttempts > 0 {
+		return min(op.MaxAttempts, spec.MaxAttempts)
+	}
+	return spec.MaxAttempts
+}
+
+// GivenUp reports whether no attempt of an operation begins any more, because the
+// time that its policy gives it is over.
+func GivenUp(op ledger.Operation, now time.Time) bool {
+	return !op.GiveUpAt.IsZero() && !now.Before(op.GiveUpAt)
+}
+
+// GaveUp is why an operation failed that was given up. last is why its last
+// attempt did, where there was one.
+func GaveUp(op ledger.Operation, last *ledger.Failure) *ledger.Failure {
+	f := &ledger.Failure{Code: "gave_up", Message: "Not sent: the time that the policy gives it is over."}
+	if op.Attempt > 0 {
+		f.Message = fmt.Sprintf("Not applied after %d attempts, and the time that the policy gives it is over.", op.Attempt)
+	}
+	if last != nil {
+		f.Message += " Last: " + last.Message
+	}
+	return f
+}
+
+// giveUp ends a pending operation whose time is over.
+func (d *Dispatcher) giveUp(ctx context.Context, op ledger.Operation, actor string) (ledger.Operation, error) {
+	failed, err := d.Ledger.Apply(ctx, ledger.Change{
+		Operation: op, Event: ledger.Expire, Actor: actor, Detail: "given up: the policy's time for it is over",
+		Effect: op.Effect, Failure: GaveUp(op, op.Failure),
+	})
+	if err == nil {
+		d.Changed(failed)
+	}
+	return failed, err
+}
 
 // Tries is how many attempts of an operation count against MaxAttempts: those
 // that no rate limit turned away. Where the attempts were not read (the operation
@@ -40,7 +84,7 @@ func attemptsThatWere(op ledger.Operation, kinds ...actions.Kind) (n int) {
 func needsAttempts(cur ledger.Operation, spec actions.Spec, o actions.Outcome) bool {
 	switch o.Kind {
 	case actions.NotApplied, actions.RateLimited:
-		return cur.State == ledger.Running && !cur.InDoubt && cur.Attempts == nil && cur.Attempt > 1 && cur.Attempt >= spec.MaxAttempts
+		return cur.State == ledger.Running && !cur.InDoubt && cur.Attempts == nil && cur.Attempt > 1 && cur.Attempt >= MaxAttempts(cur, spec)
 	default:
 		return false
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -175,5 +176,61 @@ func TestAnotherNameIsAContradiction(t *testing.T) {
 		if v := decide(cur, 2, spec(), o); v.change == nil || v.change.Reason == ReasonContradicted || v.then != nil {
 			t.Errorf("%s of the same: %+v, then %+v", kind, v.change, v.then)
 		}
+	}
+}
+
+// The policy's bound counts where it is tighter than the action type's.
+func TestAttemptsOfThePolicy(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		most, attempt int
+		want          ledger.Event
+	}{{0, 2, ledger.Defer}, {2, 1, ledger.Defer}, {2, 2, ledger.Refuse}, {99, 2, ledger.Defer}, {99, 3, ledger.Refuse}} {
+		op := running(test.attempt, false)
+		op.MaxAttempts = test.most
+		c := decide(op, test.attempt, spec(), outcome(actions.NotApplied)).change
+		if c == nil || c.Event != test.want {
+			t.Errorf("%d of %d attempts: %+v, want %s", test.attempt, test.most, c, test.want)
+		}
+	}
+}
+
+// changes is a ledger that only takes changes.
+type changes struct {
+	Ledger
+	made []ledger.Change
+}
+
+func (l *changes) Apply(_ context.Context, c ledger.Change) (ledger.Operation, error) {
+	l.made = append(l.made, c)
+	c.Operation.State = ledger.Failed
+	return c.Operation, nil
+}
+
+// Past the policy's time a pending operation is ended and not sent: nothing of a
+// ledger but the change is touched.
+func TestPendingOperationPastItsTimeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for attempts, want := range map[int]string{
+		0: "Not sent: the time that the policy gives it is over.",
+		2: "Not applied after 2 attempts, and the time that the policy gives it is over. Last: Busy.",
+	} {
+		l, told := &changes{}, 0
+		d, err := New(Options{Ledger: l, Secret: make([]byte, 32), Changed: func(ledger.Operation) { told++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := ledger.Operation{Tenant: "acme", ID: "op", State: ledger.Pending, Effect: ledger.EffectNotApplied, Attempt: attempts, GiveUpAt: time.Now().Add(-time.Second)}
+		if attempts > 0 {
+			op.Failure = &ledger.Failure{Message: "Busy."}
+		}
+		got, err := d.Attempt(t.Context(), op, ledger.Claim, "reconciler")
+		if err != nil || got.State != ledger.Failed || told != 1 || len(l.made) != 1 {
+			t.Fatalf("%+v, %v, told %d, made %+v", got, err, told, l.made)
+		}
+		if c := l.made[0]; c.Event != ledger.Expire || c.Effect != op.Effect || c.Failure.Code != "gave_up" || c.Failure.Message != want {
+			t.Errorf("%+v, %+v", c, c.Failure)
+		}
+		d.Close(t.Context())
 	}
 }

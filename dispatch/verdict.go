@@ -116,7 +116,7 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		if cur.InDoubt {
 			v := doubt(o.Kind.String()+"_after_doubt", ledger.EffectUnknown)
 			// To be turned away is no try to resolve the doubt either.
-			v.change.ResetResolves = o.Kind == actions.RateLimited && cur.Attempt < turnedAway*spec.MaxAttempts
+			v.change.ResetResolves = o.Kind == actions.RateLimited && cur.Attempt < turnedAway*MaxAttempts(cur, spec)
 			return v
 		}
 		c.Effect, c.Failure = ledger.EffectNotApplied, failure(o)
@@ -124,8 +124,8 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		if o.Kind == actions.RateLimited {
 			tries-- // the one under way
 		}
-		away := cur.Attempt - tries
-		if tries >= spec.MaxAttempts || away >= turnedAway*spec.MaxAttempts {
+		away, most := cur.Attempt-tries, MaxAttempts(cur, spec)
+		if tries >= most || away >= turnedAway*most {
 			c.Event = ledger.Refuse
 			c.Failure.Code = "attempts_exhausted"
 			c.Failure.Message = exhausted(cur.Attempt, away, c.Failure.Message)
@@ -135,7 +135,7 @@ func settle(cur ledger.Operation, spec actions.Spec, o actions.Outcome) verdict 
 		c.Delay = max(o.RetryAfter, backoff(cur.Attempt))
 		if o.Kind == actions.RateLimited && o.RetryAfter > 0 {
 			c.Delay = o.RetryAfter
-			if crowd := away - spec.MaxAttempts; crowd > 0 {
+			if crowd := away - most; crowd > 0 {
 				// It came when it was told to, and in vain: there are others.
 				c.Delay = max(c.Delay, backoff(crowd))
 			}

@@ -49,7 +49,7 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 	switch {
 	case canLookUp && op.ProviderReference != "":
 		return step{kind: lookUp}
-	case mayReplay(op, spec, now.Add(lease)):
+	case mayReplay(op, spec, now.Add(lease)) && !dispatch.GivenUp(op, now):
 		busy := op.DoubtedAt.Add(spec.Contract.Keys.InFlight).Sub(now)
 		switch {
 		case spec.Contract.Keys.InFlight == 0 || busy <= 0:
@@ -62,7 +62,7 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 	case canLookUp:
 		return step{kind: lookUp}
 	case spec.Contract.Keys.Honoured:
-		return waitOrAsk(op, spec, now, "The same key cannot be sent again (horizon, attempts, or it is known to be applied), and this provider has no look-up.")
+		return waitOrAsk(op, spec, now, "The same key cannot be sent again (horizon, attempts, the time that the policy gives it, or it is known to be applied), and this provider has no look-up.")
 	default:
 		return waitOrAsk(op, spec, now, "This provider honours no keys and has no look-up: only a person can find out.")
 	}
@@ -85,7 +85,7 @@ func mayReplay(op ledger.Operation, spec actions.Spec, arrives time.Time) bool {
 		return false
 	}
 	return spec.Contract.Keys.Honoured && op.Effect != ledger.EffectApplied &&
-		dispatch.Tries(op) < spec.MaxAttempts && arrives.Before(op.KeyHorizon)
+		dispatch.Tries(op) < dispatch.MaxAttempts(op, spec) && arrives.Before(op.KeyHorizon)
 }
 
 // absence is what a look-up that found nothing comes to.

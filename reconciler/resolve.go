@@ -140,7 +140,7 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 		if !weighed.proved {
 			return r.postpone(ctx, op, ledger.Postponement{Delay: notBefore(weighed.delay, finding.After), Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
 		}
-		return r.apply(ctx, absent(change, spec))
+		return r.apply(ctx, absent(change, spec, now))
 	default: // inconclusive
 	}
 	delay := notBefore(resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), finding.After)
@@ -163,14 +163,18 @@ func endedReference(op ledger.Operation, finding actions.Finding) string {
 // absent completes the change for a proved absence: the same operation is
 // tried again, or closed when its attempts are used up. Either way the
 // reconciler keeps looking for a late landing.
-func absent(change ledger.Change, spec actions.Spec) ledger.Change {
+func absent(change ledger.Change, spec actions.Spec, now time.Time) ledger.Change {
 	change.Effect, change.Watch = ledger.EffectNotApplied, spec.Contract.LateLanding
 	change.Failure = &ledger.Failure{Code: "not_applied", Message: "The provider has no effect of this operation."}
 	change.Event, change.Reason = ledger.Defer, "absent"
 	change.BumpEpoch = spec.Contract.Keys.StoresFailures
-	if dispatch.Tries(change.Operation) >= spec.MaxAttempts {
+	switch op := change.Operation; {
+	case dispatch.Tries(op) >= dispatch.MaxAttempts(op, spec):
 		change.Event, change.BumpEpoch = ledger.Refuse, false
 		change.Failure.Code = "attempts_exhausted"
+	case dispatch.GivenUp(op, now):
+		change.Event, change.BumpEpoch = ledger.Refuse, false
+		change.Failure = dispatch.GaveUp(op, change.Failure)
 	}
 	return change
 }

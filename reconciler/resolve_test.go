@@ -387,13 +387,22 @@ func TestAbsenceLeavesTheAttemptsThatAreLeft(t *testing.T) {
 	away := ledger.Attempt{Number: 1, EndedAt: now, Outcome: "rate_limited"}
 	for name, test := range map[string]struct {
 		attempts []ledger.Attempt
+		most     int
+		giveUp   time.Time
 		want     ledger.Event
+		code     string
 	}{
-		"used up":     {nil, ledger.Refuse},
-		"one is left": {[]ledger.Attempt{away}, ledger.Defer},
+		"used up":                   {nil, 0, time.Time{}, ledger.Refuse, "attempts_exhausted"},
+		"one is left":               {[]ledger.Attempt{away}, 0, time.Time{}, ledger.Defer, "not_applied"},
+		"none by the policy":        {[]ledger.Attempt{away}, 1, time.Time{}, ledger.Refuse, "attempts_exhausted"},
+		"more by the policy":        {nil, 9, time.Time{}, ledger.Refuse, "attempts_exhausted"},
+		"one is left, but no time":  {[]ledger.Attempt{away}, 0, now, ledger.Refuse, "gave_up"},
+		"one is left, and the time": {[]ledger.Attempt{away}, 0, now.Add(time.Second), ledger.Defer, "not_applied"},
 	} {
-		op := unknown(func(o *ledger.Operation) { o.Attempt, o.Attempts = 2, test.attempts })
-		if got := absent(ledger.Change{Operation: op}, spec); got.Event != test.want || got.Effect != ledger.EffectNotApplied {
+		op := unknown(func(o *ledger.Operation) {
+			o.Attempt, o.Attempts, o.MaxAttempts, o.GiveUpAt = 2, test.attempts, test.most, test.giveUp
+		})
+		if got := absent(ledger.Change{Operation: op}, spec, now); got.Event != test.want || got.Effect != ledger.EffectNotApplied || got.Failure.Code != test.code {
 			t.Errorf("%s: %+v, want %s", name, got, test.want)
 		}
 	}

@@ -29,12 +29,14 @@ type write struct {
 	change      *ledger.Change  // of one that exists
 	statement   string          // anything else about one that exists, with args
 	args        pgx.NamedArgs
+	corrects    bool // opening corrects an operation that exists
 
 	// What came of it. Not done without an error is a key that is taken, or an
 	// operation that has moved on.
-	op   ledger.Operation
-	done bool
-	err  error
+	op      ledger.Operation
+	done    bool
+	refusal *refusal // of an opening: what it cannot have
+	err     error
 }
 
 // bytes is about how much a write adds to a message.
@@ -59,11 +61,13 @@ func byRow(a, b *write) int {
 func (s *Store) fly(seats []*seat[*write]) (again []*seat[*write]) {
 	slices.SortStableFunc(seats, func(a, b *seat[*write]) int { return byRow(a.job, b.job) })
 	var opening, change *write // the last of each
+	var twins []twin
 	batch := make([]*write, 0, len(seats))
 	for _, seat := range seats {
 		w := seat.job
 		switch {
 		case w.opening != nil && opening != nil && byRow(opening, w) == 0:
+			twins = append(twins, twin{seat, opening})
 			continue
 		case w.change != nil && change != nil && byRow(change, w) == 0:
 			again = append(again, seat)
@@ -76,7 +80,22 @@ func (s *Store) fly(seats []*seat[*write]) (again []*seat[*write]) {
 		batch = append(batch, w)
 	}
 	s.flush(batch)
+	for _, t := range twins {
+		switch w := t.seat.job; {
+		case t.first.refusal == nil:
+		case sameHolds(t.first.opening, w.opening):
+			w.refusal = t.first.refusal
+		default: // what the first one could not have it may have
+			again = append(again, t.seat)
+		}
+	}
 	return again
+}
+
+// twin is an opening of the same key as one before it in a batch.
+type twin struct {
+	seat  *seat[*write]
+	first *write
 }
 
 // flush makes writes, in the order of their rows, in one transaction. What the
@@ -89,7 +108,7 @@ func (s *Store) flushIn(ws []*write, hurry bool) {
 		return
 	}
 	for _, w := range ws {
-		w.done, w.err = false, unavailable(err)
+		w.done, w.refusal, w.err = false, nil, unavailable(err)
 	}
 	switch {
 	case refused(err) && len(ws) > 1:
@@ -189,6 +208,10 @@ func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
 	}
 	if len(changes) > 0 {
 		queueChanges(batch, changes)
+	}
+	// Counters and intents last, whatever else is done: see hold.sql.
+	if takers := takers(ws); len(takers) > 0 {
+		queueHolds(batch, takers)
 	}
 	for _, w := range ws {
 		if w.statement != "" {

@@ -112,6 +112,9 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 			w := &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c}
 			move := &pgx.Batch{}
 			queueChanges(move, []*write{w})
+			if takers := takers([]*write{w}); len(takers) > 0 {
+				queueHolds(move, takers)
+			}
 			if err := tx.SendBatch(ctx, move).Close(); err != nil {
 				return err
 			}
@@ -172,16 +175,26 @@ func writeRefused(err error) error {
 
 // Correct brings other arguments under the key of an operation that failed
 // with effect not_applied, and returns it pending. existing is the operation
-// as it was read. ErrFenced when it is no longer so.
+// as it was read. ErrFenced when it is no longer so. The correction's holds take
+// the place of the old ones; *ledger.BudgetExhaustedError or
+// *ledger.IntentHeldError when it cannot have them, and nothing has changed.
 func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger.Opening) (ledger.Operation, error) {
 	if err := legal(existing.State, ledger.Correct); err != nil {
 		return ledger.Operation{}, err
 	}
-	return s.alter(ctx, correctSQL, existing, pgx.NamedArgs{
+	if err := checkHolds(o.Holds); err != nil {
+		return ledger.Operation{}, err
+	}
+	args := pgx.NamedArgs{
 		"attempt": existing.Attempt, "old_hash": existing.ArgsHash[:],
 		"args_hash": o.Operation.ArgsHash[:], "sealed": o.Sealed, "actor": o.Operation.RequestedBy,
 		"adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
-	})
+		"held": !o.Holds.Empty(), "max_attempts": o.Operation.MaxAttempts, "give_up_us": micros(o.GiveUp),
+	}
+	if existing.Held || !o.Holds.Empty() {
+		return s.correctHolding(ctx, existing, o, args)
+	}
+	return s.alter(ctx, correctSQL, existing, args)
 }
 
 // AddEvidence records something learned that moves nothing, and returns the

@@ -1,5 +1,11 @@
 package postgres
 
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
 // RequestPath returns the statements that a request waits for, by name.
 func RequestPath() map[string]string {
 	return map[string]string{
@@ -23,7 +29,7 @@ func Batches() map[string]Batch {
 	batches := map[string]Batch{}
 	for name, s := range map[string]statement{
 		"open": openSQL, "change": changeSQL, "change with reviews": changeReviewsSQL,
-		"start": prepare(startSQL), "correct": prepare(correctSQL), "evidence": prepare(evidenceSQL), "postpone": prepare(postponeSQL),
+		"start": prepare(startSQL), "correct": prepare(correctSQL), "hold": holdSQL, "evidence": prepare(evidenceSQL), "postpone": prepare(postponeSQL),
 	} {
 		batches[name] = Batch{SQL: s.sql, Parameters: len(s.names)}
 	}
@@ -74,4 +80,15 @@ func Statistics() map[string]string {
 		"sweep tallies": sweepTalliesSQL, "sweep batches": sweepTallyBatchesSQL,
 		"sweep observations": sweepObservationsSQL, "sweep keys": sweepObservedKeysSQL,
 	}
+}
+
+// HoldStatements is how many statements about holds a transaction of an opening
+// and a change has.
+func HoldStatements(o ledger.Opening, c ledger.Change) int {
+	reading, batch := false, &pgx.Batch{}
+	(&Store{}).statements(batch, []*write{
+		{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o},
+		{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c},
+	}, &reading)
+	return batch.Len() - 2
 }

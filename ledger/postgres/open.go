@@ -20,7 +20,8 @@ import (
 //
 // It fails with *ledger.KeyReusedError when they differ (the holder is in the
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
-// with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
+// with *ledger.BudgetExhaustedError or *ledger.IntentHeldError when it cannot
+// have its holds, with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
 // when the ledger did not answer: then nothing may be sent, and if the row was
 // made after all, it ends as unknown.
 func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
@@ -29,6 +30,9 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	}
 	if o.Event == ledger.Escalate && o.Review == nil {
 		return ledger.Operation{}, false, errNoReview
+	}
+	if err := checkHolds(o.Holds); err != nil {
+		return ledger.Operation{}, false, err
 	}
 	// What is under way must end: only new operations are refused.
 	if s.writes.full() {
@@ -43,6 +47,12 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		}
 		if w.done || w.err != nil {
 			return w.op, w.done, w.err
+		}
+		if w.refusal != nil {
+			if err := s.whyRefused(ctx, o, w.refusal); err != nil {
+				return ledger.Operation{}, false, err
+			}
+			continue // its holder is gone meanwhile
 		}
 		existing, err := s.taken(ctx, o)
 		if !errors.Is(err, ledger.ErrNotFound) {
@@ -116,6 +126,10 @@ func opened(o *ledger.Opening, at time.Time) ledger.Operation {
 	op.State, _ = ledger.Next(ledger.New, o.Event)
 	op.LastEvent, op.Effect, op.Revision = o.Event, ledger.EffectNone, 1
 	op.CreatedAt, op.UpdatedAt = at, at
+	op.Held, op.GiveUpAt = !o.Holds.Empty(), time.Time{}
+	if o.GiveUp > 0 {
+		op.GiveUpAt = at.Add(o.GiveUp.Truncate(time.Microsecond))
+	}
 	switch op.State {
 	case ledger.Running:
 		op.Effect, op.Attempt = ledger.EffectUnknown, 1

@@ -11,6 +11,8 @@ var (
 	operationColumns string
 	//go:embed sql/open.sql
 	openText string
+	//go:embed sql/hold.sql
+	holdText string
 	//go:embed sql/start.sql
 	startText string
 	//go:embed sql/change.sql
@@ -64,6 +66,14 @@ var (
 	burySQL string
 	//go:embed sql/sweep.sql
 	sweepSQL string
+	//go:embed sql/sweep_counters.sql
+	sweepCountersSQL string
+	//go:embed sql/sweep_intents.sql
+	sweepIntentsSQL string
+	//go:embed sql/budget_use.sql
+	budgetUseSQL string
+	//go:embed sql/intent_holder.sql
+	intentHolderSQL string
 	//go:embed sql/sweep_due.sql
 	sweepDueSQL string
 	//go:embed sql/leases_due.sql
@@ -142,6 +152,7 @@ var (
 // belong to it or not; without them it has nothing to look at there.
 var (
 	openSQL          = prepare(openText)
+	holdSQL          = prepare(holdText)
 	holdersSQL       = prepare(withColumns(holdersText))
 	changeSQL        = prepare(moveOnlyText)
 	changeReviewsSQL = prepare(moveAndReviewText)

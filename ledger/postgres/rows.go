@@ -180,7 +180,8 @@ const null = -1
 
 func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
 
-// The row types, as migration 2 makes them.
+// The row types, as the migrations make them. What operations hold is in
+// holdrows.go.
 var (
 	openingRow = &rowType{"opening_row", []rowColumn{
 		textColumn("tenant_id", func(w *write) string { return w.tenant }),
@@ -207,6 +208,9 @@ var (
 		int8Column("horizon_us", func(w *write) int64 { return micros(w.opening.Start.Horizon) }),
 		int8Column("window_us", func(w *write) int64 { return micros(w.opening.Window) }),
 		textColumn("expired_key", func(w *write) string { return expiredKey(w.opening) }),
+		boolColumn("held", func(w *write) bool { return !w.opening.Holds.Empty() }),
+		int4Column("max_attempts", func(w *write) int32 { return int32(w.opening.Operation.MaxAttempts) }),
+		int8Column("give_up_us", func(w *write) int64 { return micros(w.opening.GiveUp) }),
 	}}
 
 	// reviewRow is the review that a new operation opens.
@@ -255,4 +259,4 @@ var (
 )
 
 // rowTypes are all of them.
-func rowTypes() []*rowType { return []*rowType{openingRow, reviewRow, changeRow} }
+func rowTypes() []*rowType { return []*rowType{openingRow, reviewRow, changeRow, heldRow} }

@@ -32,6 +32,8 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 		firstSent, lastSent, doubted *time.Time
 		horizon, lease, nextTry      *time.Time
 		windowEnds, watchUntil       *time.Time
+		maxAttempts                  *int
+		giveUp                       *time.Time
 	)
 	err := row.Scan(append(before,
 		&op.Tenant, &op.ID, &op.Key, &op.KeySource, &op.ActionType, &op.AdapterVersion, &op.ContractVersion,
@@ -40,7 +42,7 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 		&op.ProviderReference, &receipt, &failure, &op.Incident,
 		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
 		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
-		&nextTry, &windowEnds, &watchUntil, &op.Revision)...,
+		&nextTry, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp)...,
 	)
 	if err != nil {
 		return ledger.Operation{}, err
@@ -64,6 +66,10 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 			return ledger.Operation{}, fmt.Errorf("run_json of operation %s: %w", op.ID, err)
 		}
 	}
+	if maxAttempts != nil {
+		op.MaxAttempts = *maxAttempts
+	}
+	op.GiveUpAt = orZero(giveUp)
 	op.CreatedAt, op.UpdatedAt = op.CreatedAt.UTC(), op.UpdatedAt.UTC()
 	op.FirstSentAt, op.LastSentAt, op.DoubtedAt = orZero(firstSent), orZero(lastSent), orZero(doubted)
 	op.KeyHorizon = orZero(horizon)

@@ -72,7 +72,8 @@ func (s *Store) EndWatch(ctx context.Context, op ledger.Operation) error {
 // Sweep looks at the first limit operations that may be past their windows. It
 // removes those that are, and leaves tombstones where their keys are refused for
 // ever; such an operation goes when its tombstone has rested. What cannot go yet
-// is put off. It returns how many tombstones were laid and how many operations
+// is put off. So it does with counters that count nothing any more and intents
+// that are free. It returns how many tombstones were laid and how many operations
 // went; more reports that others are due.
 func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error) {
 	args := pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)}
@@ -85,6 +86,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more
 		return buried, 0, false, unavailable(err)
 	}
 	swept = tag.RowsAffected()
+	for _, sql := range []string{sweepCountersSQL, sweepIntentsSQL} {
+		if _, err = s.pool.Exec(ctx, sql, pgx.NamedArgs{"limit": limit}); err != nil {
+			return buried, swept, false, unavailable(err)
+		}
+	}
 	return buried, swept, more, unavailable(s.pool.QueryRow(ctx, sweepDueSQL).Scan(&more))
 }
 

@@ -6,12 +6,6 @@ import (
 	"github.com/onceward/onceward/ledger"
 )
 
-func (s *Store) BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge) ([]ledger.BudgetUse, error) {
-	return nil, nil
-}
-func (s *Store) IntentHolder(ctx context.Context, tenant string, fences []ledger.Fence, distinctFrom string) (*ledger.IntentHeldError, error) {
-	return nil, nil
-}
 func (s *Store) KillSwitches(ctx context.Context, tenant string) ([]ledger.KillSwitch, error) {
 	return nil, nil
 }

@@ -6,6 +6,8 @@ WITH moved AS (
         adapter_version = @adapter_version, contract_version = @contract_version,
         epoch = o.epoch + 1, key_horizon = NULL, error_json = NULL, provider_reference = NULL,
         next_attempt_at = clock_timestamp(), window_ends_at = NULL, watch_next_at = NULL,
+        held = o.held OR @held, max_attempts = nullif(@max_attempts::integer, 0),
+        give_up_at = CASE WHEN @give_up_us::bigint > 0 THEN clock_timestamp() + @give_up_us::bigint * interval '1 microsecond' END,
         revision = o.revision + 1, updated_at = clock_timestamp()
     WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid
       AND o.status = 'failed' AND o.effect = 'not_applied' AND o.attempt = @attempt AND o.args_hash = @old_hash

@@ -1,7 +1,8 @@
 -- Records new operations with their first moves, reviews and audit events, and
 -- one lease for those of a tenant. What does not come back has its key taken or
 -- buried. The rows come in the order of tenant and key, the only order in which
--- two transactions that want the same keys cannot wait for each other.
+-- two transactions that want the same keys cannot wait for each other. Reviews
+-- and events of those with holds are hold.sql's, which may remove them again.
 WITH t AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), opened AS (
@@ -9,7 +10,8 @@ WITH t AS MATERIALIZED (
         tenant_id, id, idempotency_key, key_source, action_type, adapter_version, contract_version,
         args_hash, request_hash, arguments_sealed, status, last_event, effect, attempt, claim_id, provider_key,
         requested_by, run_json, run_id, intent_id, distinct_from, created_at, updated_at,
-        first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at)
+        first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at,
+        held, max_attempts, give_up_at)
     SELECT
         n.tenant_id, n.id, n.idempotency_key, n.key_source, n.action_type, n.adapter_version, n.contract_version,
         n.args_hash, n.request_hash, n.arguments_sealed, n.status, n.event,
@@ -23,12 +25,13 @@ WITH t AS MATERIALIZED (
         CASE WHEN n.status = 'running' THEN t.now + n.lease_us * interval '1 microsecond' END,
         CASE WHEN n.status = 'pending' THEN t.now END,
         n.window_us * interval '1 microsecond', n.expired_key,
-        date_bin('15 minutes', t.now + n.window_us * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes'
+        date_bin('15 minutes', t.now + n.window_us * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes',
+        n.held, nullif(n.max_attempts, 0), CASE WHEN n.give_up_us > 0 THEN t.now + n.give_up_us * interval '1 microsecond' END
     FROM unnest(@openings::opening_row[]) AS n, t
     WHERE NOT EXISTS (
         SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = n.key_hash)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
-    RETURNING tenant_id, id, idempotency_key, status, last_event, attempt, epoch, args_hash, requested_by, revision, lease_expires_at, created_at
+    RETURNING tenant_id, id, idempotency_key, status, last_event, attempt, epoch, args_hash, requested_by, revision, lease_expires_at, created_at, held
 ), leased AS (
     INSERT INTO leases (tenant_id, id, expires_at, idempotency_keys)
     SELECT tenant_id, @lease_id::uuid, min(lease_expires_at), array_agg(idempotency_key)
@@ -38,9 +41,9 @@ WITH t AS MATERIALIZED (
     SELECT o.tenant_id, r.id, o.id, o.idempotency_key, r.reason, r.detail, o.args_hash,
         CASE WHEN r.expires_us > 0 THEN clock_timestamp() + r.expires_us * interval '1 microsecond' END
     FROM unnest(@reviews::review_row[]) AS r
-    JOIN opened o ON o.id = r.operation_id AND o.status = 'needs_review'
+    JOIN opened o ON o.id = r.operation_id AND o.status = 'needs_review' AND NOT o.held
 ), audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
-    SELECT tenant_id, id, revision, idempotency_key, last_event, '', status, attempt, epoch, args_hash, requested_by FROM opened
+    SELECT tenant_id, id, revision, idempotency_key, last_event, '', status, attempt, epoch, args_hash, requested_by FROM opened WHERE NOT held
 )
 SELECT id::text, created_at FROM opened

@@ -7,5 +7,7 @@ WITH due AS (
     FOR UPDATE
 ), removed_reviews AS (
     DELETE FROM reviews r USING due WHERE r.tenant_id = due.tenant_id AND r.operation_id = due.id
+), removed_holds AS (
+    DELETE FROM holds h USING due WHERE h.tenant_id = due.tenant_id AND h.operation_id = due.id
 )
 DELETE FROM operations o USING due WHERE o.tenant_id = due.tenant_id AND o.idempotency_key = due.idempotency_key

@@ -16,6 +16,8 @@ WITH started AS (
     WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid
       AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch
       AND (o.request_hash IS NULL OR o.request_hash = @request_hash)
+      -- The policy's time for it: no attempt begins after it.
+      AND coalesce(o.give_up_at > t.now, true)
       AND CASE @event::text
             -- Nothing new is sent for a tenant that was switched off.
             WHEN 'claim'  THEN o.next_attempt_at <= t.now

@@ -1,1 +1,3 @@
 SELECT EXISTS (SELECT FROM operations WHERE sweep_at <= (SELECT clock_timestamp()))
+    OR EXISTS (SELECT FROM budget_counters WHERE sweep_at <= (SELECT clock_timestamp()))
+    OR EXISTS (SELECT FROM intents WHERE quiet_until <= (SELECT clock_timestamp()))

@@ -1,0 +1,67 @@
+package ledgertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/ledger"
+)
+
+// Charge returns a charge of an amount to a counter that never ends and may hold
+// limit.
+func Charge(counter, amount, limit string) ledger.Charge {
+	return ledger.Charge{Budget: "budget", Subject: "tenant", Counter: counter, Kind: ledger.ChargeUse, Amount: amount, Limit: limit}
+}
+
+// Holding returns an opening with charges.
+func Holding(o ledger.Opening, charges ...ledger.Charge) ledger.Opening {
+	o.Holds.Charges = charges
+	return o
+}
+
+// Fenced returns an opening with intents without a quiet time.
+func Fenced(o ledger.Opening, intents ...string) ledger.Opening {
+	for _, intent := range intents {
+		o.Holds.Fences = append(o.Holds.Fences, ledger.Fence{Intent: intent})
+	}
+	return o
+}
+
+// AgeHolds moves all counters, holds and quiet times of a tenant into the past,
+// as if that much time had gone by.
+func (d Database) AgeHolds(t testing.TB, tenant string, by time.Duration) {
+	t.Helper()
+	statements := []string{
+		`UPDATE budget_counters SET ends = ARRAY(SELECT e - $2::interval FROM unnest(ends) WITH ORDINALITY AS e (e, n) ORDER BY n),
+			charged_at = charged_at - $2::interval, sweep_at = sweep_at - $2::interval WHERE tenant_id = $1`,
+		`UPDATE holds SET ends = ARRAY(SELECT e - $2::interval FROM unnest(ends) WITH ORDINALITY AS e (e, n) ORDER BY n),
+			held_at = held_at - $2::interval WHERE tenant_id = $1`,
+		`UPDATE intents SET quiet_until = quiet_until - $2::interval, previous_quiet_until = previous_quiet_until - $2::interval
+			WHERE tenant_id = $1`,
+	}
+	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			for _, sql := range statements {
+				if _, err := tx.Exec(ctx, sql, tenant, by); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Counted returns what the buckets of a counter hold that are not past, as the
+// database writes it; empty when there is no such counter.
+func (d Database) Counted(t testing.TB, tenant, counter string) string {
+	t.Helper()
+	var used string
+	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT coalesce((SELECT coalesce((SELECT sum(b.amount) FROM unnest(ends, amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()), 0)::text
+			FROM budget_counters WHERE tenant_id = $1 AND counter = $2), '')`, tenant, counter).Scan(&used)
+	})
+	return used
+}

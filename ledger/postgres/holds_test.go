@@ -1,0 +1,585 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/ledgertest"
+	"github.com/onceward/onceward/ledger/postgres"
+)
+
+// wantExhausted checks that an opening was refused for a budget, and returns how
+// it is used.
+func wantExhausted(t *testing.T, err error, used string) ledger.BudgetUse {
+	t.Helper()
+	var exhausted *ledger.BudgetExhaustedError
+	if !errors.As(err, &exhausted) {
+		t.Fatalf("error %v, want a budget that is exhausted", err)
+	}
+	if exhausted.Use.Used != used {
+		t.Errorf("used %s, want %s", exhausted.Use.Used, used)
+	}
+	return exhausted.Use
+}
+
+// wantHeld checks that an opening was refused for an intent that holder holds.
+func wantHeld(t *testing.T, err error, intent string, holder ledger.Operation) *ledger.IntentHeldError {
+	t.Helper()
+	var held *ledger.IntentHeldError
+	if !errors.As(err, &held) {
+		t.Fatalf("error %v, want an intent that is held", err)
+	}
+	if held.Intent != intent || held.Holder.ID != holder.ID || held.Holder.State != holder.State {
+		t.Errorf("intent %s is held by %s (%s), want %s by %s (%s)", held.Intent, held.Holder.ID, held.Holder.State, intent, holder.ID, holder.State)
+	}
+	return held
+}
+
+// wantCounted checks what a counter holds.
+func wantCounted(t *testing.T, db ledgertest.Database, counter, want, when string) {
+	t.Helper()
+	if got := db.Counted(t, acme, counter); got != want {
+		t.Errorf("%s: %s holds %s, want %s", when, counter, got, want)
+	}
+}
+
+// refusedOpen opens an operation that must be refused, and checks that nothing of
+// it is left.
+func refusedOpen(t *testing.T, store *postgres.Store, db ledgertest.Database, o ledger.Opening) error {
+	t.Helper()
+	op, created, err := store.Open(t.Context(), o)
+	if err == nil || created {
+		t.Fatalf("opened %+v, created %v; want it refused", op, created)
+	}
+	if left := everything(t, db, o.Operation); left != "nothing" {
+		t.Errorf("a refused opening left %s", left)
+	}
+	if n := db.Count(t, `SELECT count(*) FROM holds WHERE operation_id = $1::uuid`, o.Operation.ID); n != 0 {
+		t.Errorf("a refused opening left %d rows of holds", n)
+	}
+	return err
+}
+
+// Never more than the limit, whoever asks at the same time, and exactly that much
+// where there is demand for it.
+func TestThousandOpeningsOfThreeReplicasTakeExactlyTheBudget(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		amount, limit, full string
+		fit                 int
+	}{
+		"calls": {"1", "500", "500", 500},
+		// 500 of 3.33, and nothing of the four cents that are left.
+		"cents": {"3.33", "1665.04", "1665.00", 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := ledgertest.NewDatabase(t)
+			stores := []*postgres.Store{db.Open(t), db.Open(t), db.Open(t)}
+			var opened, refused atomic.Int64
+			var all sync.WaitGroup
+			for i := range 1000 {
+				all.Go(func() {
+					charge := ledgertest.Charge("spend", test.amount, test.limit)
+					charge.Window.Unit = "month"
+					op, created, err := stores[i%3].Open(t.Context(), ledgertest.Holding(ledgertest.Opening(acme), charge))
+					var exhausted *ledger.BudgetExhaustedError
+					switch {
+					case err == nil && created && op.Held:
+						opened.Add(1)
+					case errors.As(err, &exhausted) && exhausted.Use.Used == test.full && !exhausted.Use.FreeAt.IsZero():
+						refused.Add(1)
+					default:
+						t.Errorf("created %v, held %v, %v", created, op.Held, err)
+					}
+				})
+			}
+			all.Wait()
+			if int(opened.Load()) != test.fit || int(refused.Load()) != 1000-test.fit {
+				t.Errorf("%d opened and %d refused, want %d and %d", opened.Load(), refused.Load(), test.fit, 1000-test.fit)
+			}
+			wantCounted(t, db, "spend", test.full, "at the end")
+			for _, table := range []string{"operations", "holds", "audit_events"} {
+				if n := db.Count(t, `SELECT count(*) FROM `+table); n != test.fit {
+					t.Errorf("%d rows of %s, want %d", n, table, test.fit)
+				}
+			}
+		})
+	}
+}
+
+// What is held stays held as long as the outcome is open, is given back when it
+// failed and nowhere else, and once.
+func TestChargesFollowTheOperation(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	use, open, rate := ledgertest.Charge("use", "12.50", "100"), ledgertest.Charge("open", "1", "100"), ledgertest.Charge("rate", "1", "100")
+	open.Kind, rate.Kind = ledger.ChargeOpen, ledger.ChargeRate
+	counted := func(when, wantUse, wantOpen, wantRate string) {
+		t.Helper()
+		wantCounted(t, db, "use", wantUse, when)
+		wantCounted(t, db, "open", wantOpen, when)
+		wantCounted(t, db, "rate", wantRate, when)
+	}
+	op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), use, open, rate))
+	counted("running", "12.50", "1", "1")
+	op = ledgertest.Moved(t, store, op, ledger.Doubt)
+	counted("unknown", "12.50", "1", "1")
+	op = ledgertest.Moved(t, store, op, ledger.Escalate)
+	counted("in review", "12.50", "1", "1")
+	stale := op
+	op = ledgertest.Moved(t, store, op, ledger.Refuse)
+	counted("failed", "0", "0", "1")
+	if _, err := store.Apply(t.Context(), ledgertest.Change(stale, ledger.Refuse)); !errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("refused twice: %v", err)
+	}
+	counted("failed, and refused again", "0", "0", "1")
+	op = ledgertest.Moved(t, store, op, ledger.Contradict)
+	counted("contradicted", "12.50", "1", "1")
+	ledgertest.Moved(t, store, op, ledger.Confirm)
+	counted("succeeded after all", "12.50", "0", "1")
+
+	for _, end := range []ledger.Event{ledger.Cancel, ledger.Expire, ledger.Reject} {
+		asked := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Asked(acme), use, open, rate))
+		ledgertest.Moved(t, store, asked, end)
+	}
+	counted("three that nobody approved", "12.50", "0", "4")
+	// By a statement of its own effect, in its transaction.
+	op = ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), use, open, rate))
+	c := ledgertest.Change(op, ledger.Confirm)
+	c.Write = &ledger.Write{SQL: `SELECT 'w_1', '{"id":"w_1"}'::json::text`}
+	if _, err := store.Apply(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	counted("succeeded with a write", "25.00", "0", "5")
+}
+
+// More than the limit is in a counter only where an effect turned up that it was
+// given back for.
+func TestContradictionTakesItsChargeBackByForce(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	charge := ledgertest.Charge("spend", "60", "100")
+	first := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	first = ledgertest.Moved(t, store, first, ledger.Refuse)
+	second := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	first = ledgertest.Moved(t, store, first, ledger.Contradict)
+	wantCounted(t, db, "spend", "120", "both")
+	ledgertest.Moved(t, store, second, ledger.Confirm)
+	wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("spend", "0.01", "100"))), "120")
+	ledgertest.Moved(t, store, first, ledger.Confirm)
+	wantCounted(t, db, "spend", "120", "both succeeded")
+}
+
+// A key that is taken answers from the ledger, whatever the budget says, and
+// costs nothing.
+func TestDuplicatesCostNothing(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	o := ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("calls", "1", "1"))
+	first := ledgertest.Open(t, store, o)
+	again := o
+	again.Operation.ID = ledgertest.ID()
+	for _, duplicate := range []ledger.Opening{o, again} {
+		op, created, err := store.Open(t.Context(), duplicate)
+		if err != nil || created || op.ID != first.ID {
+			t.Errorf("a duplicate: %s, created %v, %v", op.ID, created, err)
+		}
+	}
+	again.Operation.ArgsHash = ledgertest.Hash("others")
+	var reused *ledger.KeyReusedError
+	if _, _, err := store.Open(t.Context(), again); !errors.As(err, &reused) {
+		t.Errorf("other arguments: %v", err)
+	}
+	wantCounted(t, db, "calls", "1", "after duplicates")
+}
+
+// Many at once who want one key of a budget that is exhausted are all told so;
+// with room for one, one is made and the others get it.
+func TestSameKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[string]int{"0": 0, "1": 1} {
+		store, db := patient(t)
+		release := held(t, store, db)
+		o := ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("calls", "1", limit))
+		var created, joined, refused atomic.Int64
+		all := together(t, store, 40, func(i int) {
+			mine := o
+			mine.Operation.ID = ledgertest.ID()
+			if i%2 == 0 { // what one cannot have says nothing about the other
+				mine.Holds = ledger.Holds{Charges: []ledger.Charge{ledgertest.Charge("other calls", "1", limit)}}
+			}
+			_, made, err := store.Open(t.Context(), mine)
+			var exhausted *ledger.BudgetExhaustedError
+			switch {
+			case made:
+				created.Add(1)
+			case err == nil:
+				joined.Add(1)
+			case errors.As(err, &exhausted):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+		release()
+		all.Wait()
+		if int(created.Load()) != want || int(joined.Load()) != 39*want || int(refused.Load()) != 40*(1-want) {
+			t.Errorf("limit %s: %d created, %d joined, %d refused", limit, created.Load(), joined.Load(), refused.Load())
+		}
+	}
+}
+
+// One that does not fit leaves its neighbours in the batch alone, and the first
+// in order get what there is.
+func TestRefusedOpeningFailsAlone(t *testing.T) {
+	t.Parallel()
+	store, db := patient(t)
+	release := held(t, store, db)
+	results := make([]error, 30)
+	all := together(t, store, len(results), func(i int) {
+		o := ledgertest.Asked(acme)
+		o.Operation.Key = fmt.Sprintf("batch-%02d", i)
+		switch i % 3 {
+		case 0: // no holds
+		case 1:
+			o = ledgertest.Holding(o, ledgertest.Charge("a", "1", "100"), ledgertest.Charge("b", "1", "4"))
+		case 2:
+			o = ledgertest.Fenced(ledgertest.Holding(o, ledgertest.Charge("a", "1", "100")), "order 42")
+		}
+		_, _, results[i] = store.Open(t.Context(), o)
+	})
+	release()
+	all.Wait()
+	for i, err := range results {
+		var exhausted *ledger.BudgetExhaustedError
+		var held *ledger.IntentHeldError
+		switch {
+		case i%3 == 1 && i > 10:
+			if !errors.As(err, &exhausted) || exhausted.Use.Counter != "b" || exhausted.Use.Used != "4" {
+				t.Errorf("opening %d: %v", i, err)
+			}
+		case i%3 == 2 && i > 2:
+			if !errors.As(err, &held) || held.Holder.Key != "batch-02" {
+				t.Errorf("opening %d: %v", i, err)
+			}
+		case err != nil:
+			t.Errorf("opening %d: %v", i, err)
+		}
+	}
+	wantCounted(t, db, "a", "5", "what was refused is not charged")
+	wantCounted(t, db, "b", "4", "full")
+	for _, table := range []string{"operations", "audit_events"} {
+		if n := db.Count(t, `SELECT count(*) FROM `+table+` WHERE idempotency_key ~ '^batch'`); n != 15 {
+			t.Errorf("%d rows of %s, want 15", n, table)
+		}
+	}
+	if n := db.Count(t, `SELECT count(*) FROM reviews`); n != 15 {
+		t.Errorf("%d reviews, want 15", n)
+	}
+}
+
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		window ledger.Window
+		open   time.Duration // after so long it still counts
+		over   time.Duration // and after so long it does not
+	}{
+		"month in Tokyo": {ledger.Window{Unit: "month", Zone: "Asia/Tokyo"}, 0, 31 * 24 * time.Hour},
+		"week":           {ledger.Window{Unit: "week"}, 0, 7 * 24 * time.Hour},
+		"day":            {ledger.Window{Unit: "day", Zone: "America/New_York"}, 0, 25 * time.Hour},
+		"sliding":        {ledger.Window{Sliding: 100 * 24 * time.Hour}, 100 * 24 * time.Hour, 102 * 24 * time.Hour},
+		"for ever":       {ledger.Window{}, 10000 * 24 * time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, db := ledgertest.NewStore(t)
+			charge := ledgertest.Charge("c", "1", "1")
+			charge.Window = test.window
+			op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+			db.AgeHolds(t, acme, test.open)
+			use := wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "1")
+			now := time.Now()
+			if test.over == 0 != use.FreeAt.IsZero() || !use.FreeAt.IsZero() && (use.FreeAt.Before(now.Add(-time.Minute)) || use.FreeAt.After(now.Add(test.over-test.open+time.Minute))) {
+				t.Errorf("free at %v, now %v", use.FreeAt, now)
+			}
+			if test.over == 0 {
+				return
+			}
+			db.AgeHolds(t, acme, test.over-test.open)
+			ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+			// What was charged in a window that is past gives nothing back in this one.
+			ledgertest.Moved(t, store, op, ledger.Refuse)
+			wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "1")
+		})
+	}
+}
+
+// What is given back comes off the step that it was charged in.
+func TestSlidingWindowGivesBackWhereItWasCharged(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	charge := ledgertest.Charge("c", "2", "5")
+	charge.Window.Sliding = 60 * time.Hour
+	old := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	db.AgeHolds(t, acme, 30*time.Hour)
+	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	use := wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "4")
+	if left := time.Until(use.FreeAt); left < 29*time.Hour || left > 31*time.Hour {
+		t.Errorf("free in %v, want when the older step has left the window", left)
+	}
+	ledgertest.Moved(t, store, old, ledger.Refuse)
+	wantCounted(t, db, "c", "2", "the older one failed")
+	db.AgeHolds(t, acme, 31*time.Hour)
+	wantCounted(t, db, "c", "2", "the older step is past")
+	db.AgeHolds(t, acme, 31*time.Hour)
+	wantCounted(t, db, "c", "0", "the newer step is past")
+}
+
+// However it is used, a sliding counter keeps as many buckets as it has steps,
+// and the one that is under way.
+func TestSlidingWindowStaysSmall(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	charge := ledgertest.Charge("c", "1", "1000")
+	charge.Window.Sliding = 60 * time.Minute
+	for range 150 {
+		ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+		db.AgeHolds(t, acme, time.Minute)
+	}
+	if n := db.Count(t, `SELECT cardinality(ends) FROM budget_counters WHERE counter = 'c'`); n != 61 && n != 60 {
+		t.Errorf("%d buckets, want 61 at most", n)
+	}
+}
+
+// Two replicas that charge the same counters in opposite orders, and settle at
+// the same time, do not get in each other's way.
+func TestNobodyWaitsForEachOther(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	stores := []*postgres.Store{db.Open(t), db.Open(t), db.Open(t)}
+	counters := []string{"a", "b", "c", "d", "e"}
+	var all sync.WaitGroup
+	for i := range 240 {
+		all.Go(func() {
+			store := stores[i%3]
+			o := ledgertest.Opening(acme)
+			for n := range counters {
+				c := ledgertest.Charge(counters[(i*(1+i%2*3)+n)%len(counters)], "1", "100000")
+				c.Kind = ledger.ChargeOpen
+				o.Holds.Charges = append(o.Holds.Charges, c)
+			}
+			if i%2 == 0 {
+				o = ledgertest.Fenced(o, fmt.Sprint("x", i), fmt.Sprint("a", -i))
+			}
+			op, _, err := store.Open(t.Context(), o)
+			if err == nil {
+				_, err = store.Apply(t.Context(), ledgertest.Change(op, []ledger.Event{ledger.Confirm, ledger.Refuse}[i/2%2]))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, counter := range counters {
+		wantCounted(t, db, counter, "0", "all ended")
+	}
+	if n := db.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+	if n := db.Count(t, `SELECT count(*) FROM intents`); n != 0 {
+		t.Errorf("%d intents are left", n)
+	}
+}
+
+func TestCorrectionTakesHoldsAnew(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	failed := ledgertest.Open(t, store, ledgertest.Fenced(ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("spend", "100", "100")), "order"))
+	failed = ledgertest.Moved(t, store, failed, ledger.Refuse)
+	other := ledgertest.Open(t, store, ledgertest.Fenced(ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("spend", "40", "100")), "order"))
+
+	correction := ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("spend", "60.01", "100"))
+	correction.Operation.ArgsHash = ledgertest.Hash("corrected")
+	unchanged(t, db, failed, "a correction that is refused", func() {
+		_, err := store.Correct(t.Context(), failed, correction)
+		wantExhausted(t, err, "40")
+		fenced := ledgertest.Fenced(correction, "order")
+		fenced.Holds.Charges = nil
+		_, err = store.Correct(t.Context(), failed, fenced)
+		wantHeld(t, err, "order", other)
+		correction.Operation.Tenant = "nobody's business"
+	})
+	wantCounted(t, db, "spend", "40", "after refused corrections")
+
+	correction.Holds.Charges[0].Amount = "60"
+	correction.Operation.MaxAttempts, correction.GiveUp = 7, time.Hour
+	corrected, err := store.Correct(t.Context(), failed, correction)
+	if err != nil || corrected.State != ledger.Pending || !corrected.Held || corrected.MaxAttempts != 7 || time.Until(corrected.GiveUpAt) < 59*time.Minute {
+		t.Fatalf("corrected %+v, %v", corrected, err)
+	}
+	wantCounted(t, db, "spend", "100", "corrected")
+	if _, err := store.Correct(t.Context(), failed, correction); !errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("corrected twice: %v", err)
+	}
+	wantCounted(t, db, "spend", "100", "corrected twice")
+	ledgertest.Brought(t, store, corrected, ledger.Failed)
+	wantCounted(t, db, "spend", "40", "the correction failed")
+
+	// Holds that a first request did not have, and none where it had some.
+	bare := ledgertest.InState(t, store, acme, ledger.Failed)
+	bare, err = store.Correct(t.Context(), bare, correction)
+	if err != nil || !bare.Held {
+		t.Fatalf("%+v, %v", bare, err)
+	}
+	wantCounted(t, db, "spend", "100", "corrected with holds")
+	bare = ledgertest.Brought(t, store, bare, ledger.Failed)
+	correction.Holds = ledger.Holds{}
+	correction.Operation.ArgsHash = ledgertest.Hash("corrected again")
+	bare, err = store.Correct(t.Context(), bare, correction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledgertest.Brought(t, store, bare, ledger.Succeeded)
+	wantCounted(t, db, "spend", "40", "corrected without holds")
+}
+
+// Operations without holds are written by the statements that they always were.
+func TestOperationsWithoutHoldsPayNothing(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	op := ledgertest.Open(t, store, ledgertest.Opening(acme))
+	if op.Held {
+		t.Error("an operation without holds has some")
+	}
+	ledgertest.Moved(t, store, op, ledger.Confirm)
+	if n := postgres.HoldStatements(ledgertest.Opening(acme), ledgertest.Change(op, ledger.Confirm)); n != 0 {
+		t.Errorf("%d statements for holds", n)
+	}
+	holding := ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("c", "1", "9"))
+	op.Held = true
+	for event, want := range map[ledger.Event]int{ledger.Confirm: 1, ledger.Refuse: 1, ledger.Doubt: 0, ledger.Defer: 0} {
+		if n := postgres.HoldStatements(ledgertest.Opening(acme), ledgertest.Change(op, event)); n != want {
+			t.Errorf("%s of an operation with holds: %d statements, want %d", event, n, want)
+		}
+	}
+	if n := postgres.HoldStatements(holding, ledgertest.Change(op, ledger.Confirm)); n != 1 {
+		t.Errorf("%d statements for two writes with holds, want one", n)
+	}
+	if n := db.Count(t, `SELECT (SELECT count(*) FROM holds) + (SELECT count(*) FROM budget_counters)`); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+func TestHoldsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	edit := func(change func(*ledger.Charge)) ledger.Holds {
+		c := ledgertest.Charge("c", "1", "10")
+		change(&c)
+		return ledger.Holds{Charges: []ledger.Charge{c}}
+	}
+	for name, holds := range map[string]ledger.Holds{
+		"not a number":      edit(func(c *ledger.Charge) { c.Amount = "NaN" }),
+		"infinite limit":    edit(func(c *ledger.Charge) { c.Limit = "Infinity" }),
+		"negative":          edit(func(c *ledger.Charge) { c.Amount = "-1" }),
+		"exponent":          edit(func(c *ledger.Charge) { c.Amount = "1e3" }),
+		"huge":              edit(func(c *ledger.Charge) { c.Amount = strings.Repeat("9", 21) }),
+		"too fine":          edit(func(c *ledger.Charge) { c.Amount = "0.0000000000001" }),
+		"new line":          edit(func(c *ledger.Charge) { c.Amount = "1\n" }),
+		"no amount":         edit(func(c *ledger.Charge) { c.Amount = "" }),
+		"no limit":          edit(func(c *ledger.Charge) { c.Limit = "" }),
+		"no counter":        edit(func(c *ledger.Charge) { c.Counter = "" }),
+		"long counter":      edit(func(c *ledger.Charge) { c.Counter = strings.Repeat("c", 401) }),
+		"no kind":           edit(func(c *ledger.Charge) { c.Kind = "" }),
+		"two windows":       edit(func(c *ledger.Charge) { c.Window = ledger.Window{Unit: "day", Sliding: time.Hour} }),
+		"unknown unit":      edit(func(c *ledger.Charge) { c.Window.Unit = "year" }),
+		"unknown zone":      edit(func(c *ledger.Charge) { c.Window = ledger.Window{Unit: "day", Zone: "Mars/Olympus"} }),
+		"negative window":   edit(func(c *ledger.Charge) { c.Window.Sliding = -time.Hour }),
+		"long window":       edit(func(c *ledger.Charge) { c.Window.Sliding = 401 * 24 * time.Hour }),
+		"no intent":         {Fences: []ledger.Fence{{}}},
+		"long intent":       {Fences: []ledger.Fence{{Intent: strings.Repeat("i", 401)}}},
+		"intent twice":      {Fences: []ledger.Fence{{Intent: "a"}, {Intent: "a"}}},
+		"negative quiet":    {Fences: []ledger.Fence{{Intent: "a", Quiet: -1}}},
+		"quiet for decades": {Fences: []ledger.Fence{{Intent: "a", Quiet: 99999 * time.Hour}}},
+	} {
+		o := ledgertest.Opening(acme)
+		o.Holds = holds
+		if err := refusedOpen(t, store, db, o); errors.As(err, new(*ledger.BudgetExhaustedError)) || errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%s: %v, want what is wrong with it", name, err)
+		}
+	}
+	if n := db.Count(t, `SELECT count(*) FROM budget_counters`); n != 0 {
+		t.Errorf("%d counters", n)
+	}
+}
+
+// The same counter in two charges of one operation counts both.
+func TestCounterTwiceInOneOperation(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	c := ledgertest.Charge("c", "3", "5")
+	wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), c, c)), "3")
+	c.Limit = "6"
+	op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), c, c))
+	wantCounted(t, db, "c", "6", "both")
+	ledgertest.Moved(t, store, op, ledger.Refuse)
+	wantCounted(t, db, "c", "0", "given back")
+}
+
+// Exact to the last digit, where floats are not.
+func TestAmountsAreExact(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	for range 10 {
+		ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("c", "0.100000000001", "1.00000000001")))
+	}
+	wantCounted(t, db, "c", "1.000000000010", "ten times")
+	wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("c", "0.000000000001", "1.00000000001"))), "1.000000000010")
+	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("big", "99999999999999999999.999999999999", "99999999999999999999.999999999999")))
+	wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("big", "0.000000000001", "99999999999999999999.999999999999"))), "99999999999999999999.999999999999")
+}
+
+func TestBudgetUse(t *testing.T) {
+	t.Parallel()
+	store, _ := ledgertest.NewStore(t)
+	day, none := ledgertest.Charge("day", "4", "5"), ledgertest.Charge("none", "1", "1")
+	day.Window.Unit = "day"
+	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
+	ever := ledgertest.Charge("ever", "6", "5") // never
+	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever})
+	if err != nil || len(uses) != 3 {
+		t.Fatalf("%+v, %v", uses, err)
+	}
+	if uses[0].Used != "0" || uses[1].Used != "4" || uses[2].Used != "0" || uses[1].Charge != day {
+		t.Errorf("%+v", uses)
+	}
+	if !uses[0].FreeAt.IsZero() || uses[1].FreeAt.IsZero() || uses[1].FreeAt.Hour() != 0 || !uses[2].FreeAt.IsZero() {
+		t.Errorf("free at %v, %v, %v", uses[0].FreeAt, uses[1].FreeAt, uses[2].FreeAt)
+	}
+	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}); err != nil || uses[0].Used != "0" {
+		t.Errorf("another tenant sees %+v, %v", uses, err)
+	}
+}
+
+func TestBoundsOfAnOperationAreStored(t *testing.T) {
+	t.Parallel()
+	store, _ := ledgertest.NewStore(t)
+	o := ledgertest.Opening(acme)
+	o.Operation.MaxAttempts, o.GiveUp = 3, 90*time.Minute
+	op, _, err := store.Open(t.Context(), o)
+	if err != nil || op.MaxAttempts != 3 || !op.GiveUpAt.Equal(op.CreatedAt.Add(90*time.Minute)) {
+		t.Fatalf("%+v, %v", op, err)
+	}
+	if got := ledgertest.Get(t, store, op); got.MaxAttempts != 3 || !got.GiveUpAt.Equal(op.GiveUpAt) {
+		t.Errorf("stored %d and %v", got.MaxAttempts, got.GiveUpAt)
+	}
+}
