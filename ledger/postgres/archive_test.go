@@ -298,8 +298,8 @@ func TestAuditDropCountsUnderItsLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
-		SELECT 'late', operation_id, 1, event, from_status, to_status, attempt, epoch, args_hash, actor FROM audit_events WHERE sequence = 1`); err != nil {
+	if _, err := tx.Exec(t.Context(), `INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+		SELECT 'late', operation_id, 1, event, from_status, to_status, attempt, epoch, args_hash, actor, chain FROM audit_events WHERE sequence = 1`); err != nil {
 		t.Fatal(err)
 	}
 	dropped := make(chan error, 1)
@@ -472,8 +472,8 @@ func TestServingDuringAuditDrops(t *testing.T) {
 	for ago := 40; ago < 46; ago++ {
 		day := a.day(t, ago)
 		days = append(days, day)
-		a.db.Exec(t, fmt.Sprintf(`INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
-			SELECT 't' || n %% 50, (left(first_uuid_of('%s')::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 1, 'claim', '', 'running', 1, 0, sha256('x'), 'x'
+		a.db.Exec(t, fmt.Sprintf(`INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+			SELECT 't' || n %% 50, (left(first_uuid_of('%s')::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 1, 'claim', '', 'running', 1, 0, sha256('x'), 'x', ''
 			FROM generate_series(1, 5000) n`, day))
 	}
 	stores := []*postgres.Store{a.store, a.db.Open(t)}

@@ -77,17 +77,21 @@ func TestGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		"onceward_read approvals: SELECT",
 		"onceward_read attempts: SELECT",
 		"onceward_read audit_events: SELECT",
+		"onceward_read kill_switches: SELECT",
 		"onceward_read leases: SELECT",
 		"onceward_read reviews: SELECT",
 		"onceward_read tenants: SELECT",
 		"onceward_read tombstones: SELECT",
 		"onceward_read webhook_inbox: SELECT",
 		"onceward_serve api_keys: SELECT",
+		"onceward_serve approvals: DELETE INSERT SELECT",
 		"onceward_serve attempts: SELECT",
 		"onceward_serve audit_events: INSERT SELECT",
 		"onceward_serve installation: INSERT SELECT",
+		"onceward_serve kill_switches: DELETE INSERT SELECT UPDATE",
 		"onceward_serve leases: DELETE INSERT SELECT UPDATE",
 		"onceward_serve operations: DELETE INSERT SELECT",
 		"onceward_serve reviews: DELETE INSERT SELECT UPDATE",

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 //
 // It fails with *ledger.KeyReusedError when they differ (the holder is in the
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
+// with *ledger.StoppedError when a kill switch is set and nobody holds the key,
 // with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
 // when the ledger did not answer: then nothing may be sent, and if the row was
 // made after all, it ends as unknown.
@@ -47,6 +49,9 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		existing, err := s.taken(ctx, o)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
+		}
+		if err := s.stopped(ctx, o.Operation.Tenant, o.Operation.ActionType, o.Provider); err != nil {
+			return ledger.Operation{}, false, err
 		}
 	}
 	return ledger.Operation{}, false, fmt.Errorf("%w: key %q comes and goes", ledger.ErrUnavailable, o.Operation.Key)
@@ -116,6 +121,7 @@ func opened(o *ledger.Opening, at time.Time) ledger.Operation {
 	op.State, _ = ledger.Next(ledger.New, o.Event)
 	op.LastEvent, op.Effect, op.Revision = o.Event, ledger.EffectNone, 1
 	op.CreatedAt, op.UpdatedAt = at, at
+	op.Stage = cmp.Or(op.Stage, ledger.StageReconcile)
 	switch op.State {
 	case ledger.Running:
 		op.Effect, op.Attempt = ledger.EffectUnknown, 1

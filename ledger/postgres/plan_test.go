@@ -182,8 +182,8 @@ func grown(t *testing.T) (*pgx.Conn, ledger.Operation) {
 				'tenant_id', CASE WHEN n %% 4 > 0 THEN o.tenant_id ELSE 't' || n %% 50 END)
 				|| CASE WHEN n %% 10 = 0 THEN '{"status": "needs_review", "result_json": null, "window_ends_at": null}' ELSE '{}'::jsonb END) AS r
 			FROM operations o, generate_series(1, 5000) n WHERE id = '%s') copies;
-		INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
-			SELECT tenant_id, id, 1, idempotency_key, 'claim', '', 'running', 1, 0, args_hash, 'x' FROM operations WHERE idempotency_key ~ '^k\d';
+		INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+			SELECT tenant_id, id, 1, idempotency_key, 'claim', '', 'running', 1, 0, args_hash, 'x', '' FROM operations WHERE idempotency_key ~ '^k\d';
 		INSERT INTO leases SELECT tenant_id, id, now() + n * interval '1 minute', ARRAY['k'] FROM operations, generate_series(1, 2) n WHERE n = 1;
 		INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at, decision, decided_by, decided_at)
 			SELECT tenant_id, o.id, id, idempotency_key, 'inconclusive', '', args_hash, now() + interval '1 day', 'approved', 'x', now() FROM operations o;
