@@ -282,3 +282,43 @@ func TestSetKillSwitchWaitsForClaimsUnderWay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A switch is not set before the claims are committed that did not see it: of new
+// operations, and of those that wait.
+func TestSetKillSwitchReturnsAfterTheClaimsThatDidNotSeeIt(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	admin := db.Open(t)
+	db.Tenant(t, acme)
+	// A claim stays in its transaction while somebody has this lock. (It tries, since
+	// the time that a batch waits for a lock is bounded.)
+	db.Exec(t, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			WHILE NOT pg_try_advisory_xact_lock_shared(42) LOOP PERFORM pg_sleep(0.005); END LOOP; RETURN NEW; END $$;
+		CREATE TRIGGER hold BEFORE INSERT ON audit_events FOR EACH ROW WHEN (NEW.event = 'claim') EXECUTE FUNCTION hold()`)
+	pending := ledgertest.Open(t, store, ledgertest.Recorded(acme))
+	holder, watch := db.Owner(t), db.Owner(t)
+	for what, claim := range map[string]func() error{
+		"open":  func() error { _, _, err := store.Open(t.Context(), ledgertest.Opening(acme)); return err },
+		"start": func() error { _, err := store.Start(t.Context(), ledgertest.Claiming(pending)); return err },
+	} {
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock(42)`); err != nil {
+			t.Fatal(err)
+		}
+		claimed, set := make(chan error, 1), make(chan error, 1)
+		go func() { claimed <- claim() }()
+		await(t, func() bool {
+			return db.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`) > 0
+		})
+		go func() { set <- admin.SetKillSwitch(t.Context(), killSwitch(acme, "", "")) }()
+		awaitCount(t, watch, 1, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'kill_switches'::regclass`)
+		if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_unlock(42)`); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(<-claimed, <-set); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := admin.ClearKillSwitch(t.Context(), killSwitch(acme, "", "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
