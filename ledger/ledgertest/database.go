@@ -141,7 +141,7 @@ func (d Database) Age(t testing.TB, op ledger.Operation, by time.Duration) {
 		`UPDATE leases SET expires_at = expires_at - $3::interval
 			WHERE tenant_id = $1 AND (SELECT idempotency_key FROM operations WHERE tenant_id = $1 AND id = $2::uuid) = ANY (idempotency_keys)`,
 		`UPDATE reviews SET opened_at = opened_at - $3::interval, expires_at = expires_at - $3::interval,
-			decided_at = decided_at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,
+			decided_at = decided_at - $3::interval, approved_at = approved_at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,
 		`UPDATE audit_events SET at = at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,
 		`UPDATE tombstones SET created_at = created_at - $3::interval WHERE tenant_id = $1 AND operation_id = $2::uuid`,
 	}

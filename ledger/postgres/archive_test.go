@@ -154,7 +154,7 @@ func TestAuditExportHasEveryEvent(t *testing.T) {
 	lines, _ := a.export(t, day)
 
 	// The truth, column by column as the catalog has them.
-	rows, err := a.db.Owner(t).Query(t.Context(), `SELECT * FROM audit_events WHERE operation_id >= first_uuid_of($1::date) AND operation_id < first_uuid_of($1::date + 1)
+	rows, err := a.db.Owner(t).Query(t.Context(), `SELECT *, context::text AS context FROM audit_events WHERE operation_id >= first_uuid_of($1::date) AND operation_id < first_uuid_of($1::date + 1)
 		ORDER BY tenant_id COLLATE "C", operation_id, sequence`, string(day))
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestAuditExportHasEveryEvent(t *testing.T) {
 		if err := decoder.Decode(&got); err != nil || strings.ContainsAny(line, "\n") {
 			t.Fatalf("line %d: %v: %s", i, err, line)
 		}
-		want := map[string]any{}
+		want := map[string]any{"last": i+1 == len(truth) || truth[i+1]["operation_id"] != truth[i]["operation_id"]}
 		for column, value := range truth[i] {
 			switch v := value.(type) {
 			case [16]byte:
@@ -298,8 +298,8 @@ func TestAuditDropCountsUnderItsLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
-		SELECT 'late', operation_id, 1, event, from_status, to_status, attempt, epoch, args_hash, actor FROM audit_events WHERE sequence = 1`); err != nil {
+	if _, err := tx.Exec(t.Context(), `INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+		SELECT 'late', operation_id, 1, event, from_status, to_status, attempt, epoch, args_hash, actor, chain FROM audit_events WHERE sequence = 1`); err != nil {
 		t.Fatal(err)
 	}
 	dropped := make(chan error, 1)
@@ -472,8 +472,8 @@ func TestServingDuringAuditDrops(t *testing.T) {
 	for ago := 40; ago < 46; ago++ {
 		day := a.day(t, ago)
 		days = append(days, day)
-		a.db.Exec(t, fmt.Sprintf(`INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor)
-			SELECT 't' || n %% 50, (left(first_uuid_of('%s')::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 1, 'claim', '', 'running', 1, 0, sha256('x'), 'x'
+		a.db.Exec(t, fmt.Sprintf(`INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+			SELECT 't' || n %% 50, (left(first_uuid_of('%s')::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 1, 'claim', '', 'running', 1, 0, sha256('x'), 'x', ''
 			FROM generate_series(1, 5000) n`, day))
 	}
 	stores := []*postgres.Store{a.store, a.db.Open(t)}

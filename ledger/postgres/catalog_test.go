@@ -77,11 +77,13 @@ func TestGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		"onceward_read approvals: SELECT",
 		"onceward_read attempts: SELECT",
 		"onceward_read audit_events: SELECT",
 		"onceward_read budget_counters: SELECT",
 		"onceward_read holds: SELECT",
 		"onceward_read intents: SELECT",
+		"onceward_read kill_switches: SELECT",
 		"onceward_read leases: SELECT",
 		"onceward_read observations: SELECT",
 		"onceward_read reviews: SELECT",
@@ -90,12 +92,14 @@ func TestGrants(t *testing.T) {
 		"onceward_read tombstones: SELECT",
 		"onceward_read webhook_inbox: SELECT",
 		"onceward_serve api_keys: SELECT",
+		"onceward_serve approvals: DELETE INSERT SELECT",
 		"onceward_serve attempts: SELECT",
 		"onceward_serve audit_events: INSERT SELECT",
 		"onceward_serve budget_counters: DELETE INSERT SELECT UPDATE",
 		"onceward_serve holds: DELETE INSERT SELECT UPDATE",
 		"onceward_serve installation: INSERT SELECT",
 		"onceward_serve intents: DELETE INSERT SELECT UPDATE",
+		"onceward_serve kill_switches: DELETE INSERT SELECT UPDATE",
 		"onceward_serve leases: DELETE INSERT SELECT UPDATE",
 		"onceward_serve observations: DELETE INSERT SELECT",
 		"onceward_serve observed_keys: DELETE INSERT SELECT",

@@ -18,7 +18,8 @@ import (
 // Start commits another attempt of an operation before its call: from pending
 // by Claim (when it is due), from unknown by Replay (under the caller's lease
 // and inside the key horizon). ErrFenced when anything of that no longer
-// holds, the frozen request hash included.
+// holds, the frozen request hash included; *ledger.StoppedError when a kill switch
+// is set for it.
 func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation, error) {
 	if err := legal(c.Operation.State, c.Event); err != nil {
 		return ledger.Operation{}, err
@@ -29,9 +30,14 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 		"request_hash": c.RequestHash[:], "actor": c.Actor,
 		"claim_id": uuidOf(c.Start.ClaimID), "provider_key": c.Start.ProviderKey,
 		"lease_us": micros(c.Start.Lease), "horizon_us": micros(c.Start.Horizon),
-		"number": c.Operation.Attempt + 1,
+		"number": c.Operation.Attempt + 1, "provider": c.Provider,
 	}
 	op, err := s.alter(ctx, startSQL, c.Operation, args)
+	if errors.Is(err, ledger.ErrFenced) {
+		if stopped := s.stopped(ctx, c.Operation.Tenant, c.Operation.ActionType, c.Provider); stopped != nil {
+			return ledger.Operation{}, stopped
+		}
+	}
 	if !errors.Is(err, ledger.ErrUnavailable) {
 		return op, err
 	}
@@ -190,6 +196,8 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 		"args_hash": o.Operation.ArgsHash[:], "sealed": o.Sealed, "actor": o.Operation.RequestedBy,
 		"adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
 		"held": !o.Holds.Empty(), "max_attempts": o.Operation.MaxAttempts, "give_up_us": micros(o.GiveUp),
+		"amount": o.Operation.Amount, "currency": o.Operation.Currency, "stage": string(o.Operation.Stage),
+		"policy_version": o.Operation.PolicyVersion, "rule": o.Operation.Rule, "context": contextJSON(openingContext(&o)),
 	}
 	if existing.Held || !o.Holds.Empty() {
 		return s.correctHolding(ctx, existing, o, args)

@@ -12,6 +12,7 @@ func RequestPath() map[string]string {
 		"tombstone": tombstoneSQL, "retire": retireSQL, "claim found": claimFoundSQL,
 		"get": getSQL, "attempts": attemptsSQL, "latest review": latestReviewSQL, "arguments": argumentsSQL,
 		"review": reviewSQL, "poll": pollSQL, "list": listSQL,
+		"matching switch": matchingSwitchSQL, "lock review": lockReviewSQL,
 	}
 }
 
@@ -19,7 +20,7 @@ func RequestPath() map[string]string {
 func Background() map[string]string {
 	return map[string]string{
 		"expire leases": expireLeasesSQL, "due pending": duePendingSQL, "lease unknown": leaseUnknownSQL,
-		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL,
+		"expired reviews": expiredReviewsSQL, "lease watched": leaseWatchedSQL, "bury": burySQL, "sweep": sweepSQL, "approved reviews": approvedReviewsSQL,
 	}
 }
 
@@ -44,6 +45,9 @@ type Batch struct {
 
 // BatchSettings are those of the connections that batches are sent on.
 func BatchSettings() map[string]string { return batchSettings }
+
+// Events is the statement that reads the audit record.
+func Events() string { return eventsSQL }
 
 // Holders is the statement that answers who holds a key.
 func Holders() Batch { return Batch{SQL: holdersSQL.sql, Parameters: len(holdersSQL.names)} }

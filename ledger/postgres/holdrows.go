@@ -33,6 +33,12 @@ var heldRow = &rowType{"held_row", []rowColumn{
 		func(b []byte, f ledger.Fence) []byte { return appendText(b, f.Intent) }),
 	arrayColumn("quiets_us", "_int8", pgtype.Int8OID, func(w *write) []ledger.Fence { return holdsOf(w).Fences },
 		func(b []byte, f ledger.Fence) []byte { return appendInt8(b, micros(f.Quiet)) }),
+	textColumn("context", func(w *write) string {
+		if w.opening == nil {
+			return ""
+		}
+		return contextJSON(openingContext(w.opening))
+	}),
 }}
 
 func operationID(w *write) string {

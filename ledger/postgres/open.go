@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -21,7 +22,8 @@ import (
 // It fails with *ledger.KeyReusedError when they differ (the holder is in the
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
 // with *ledger.BudgetExhaustedError or *ledger.IntentHeldError when it cannot
-// have its holds, with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
+// have its holds, with *ledger.StoppedError when a kill switch is set and nobody
+// holds the key, with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
 // when the ledger did not answer: then nothing may be sent, and if the row was
 // made after all, it ends as unknown.
 func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
@@ -57,6 +59,9 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		existing, err := s.taken(ctx, o)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
+		}
+		if err := s.stopped(ctx, o.Operation.Tenant, o.Operation.ActionType, o.Provider); err != nil {
+			return ledger.Operation{}, false, err
 		}
 	}
 	return ledger.Operation{}, false, fmt.Errorf("%w: key %q comes and goes", ledger.ErrUnavailable, o.Operation.Key)
@@ -130,6 +135,7 @@ func opened(o *ledger.Opening, at time.Time) ledger.Operation {
 	if o.GiveUp > 0 {
 		op.GiveUpAt = at.Add(o.GiveUp.Truncate(time.Microsecond))
 	}
+	op.Stage = cmp.Or(op.Stage, ledger.StageReconcile)
 	switch op.State {
 	case ledger.Running:
 		op.Effect, op.Attempt = ledger.EffectUnknown, 1

@@ -25,7 +25,7 @@ func TestOpenRecordsWhatItWasGiven(t *testing.T) {
 		}
 		want := o.Operation
 		want.State, _ = ledger.Next(ledger.New, o.Event)
-		want.LastEvent, want.Effect, want.Revision = o.Event, ledger.EffectNone, 1
+		want.LastEvent, want.Effect, want.Revision, want.Stage = o.Event, ledger.EffectNone, 1, ledger.StageReconcile
 		if o.Event == ledger.Claim {
 			want.Effect, want.Attempt = ledger.EffectUnknown, 1
 		}

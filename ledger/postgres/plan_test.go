@@ -90,7 +90,8 @@ func TestBatchesReachTheirRowsInOrder(t *testing.T) {
 				case "Index Scan", "Index Only Scan":
 					// Of an empty table of reviews any way is good; when it has some,
 					// and was analysed, the plan is made anew.
-					if !tenantFirst(p.Condition) && (p.Relation != "reviews" || size == "large") {
+					// All kill switches are read, once for a batch.
+					if !tenantFirst(p.Condition) && (p.Relation != "reviews" || size == "large") && p.Relation != "kill_switches" {
 						t.Errorf("%s on %s tables reads %s by %s without its tenant: %s", name, size, p.Relation, p.Index, p.Condition)
 					}
 				case "Nested Loop":
@@ -128,8 +129,9 @@ func TestBackgroundReadsByIndex(t *testing.T) {
 	for name, want := range map[string]string{
 		"expire leases": "leases_due: (expires_at <= ", "due pending": "operations_next_due: (next_attempt_at <= ",
 		"lease unknown": "operations_next_due: (next_attempt_at <= ", "expired reviews": "reviews_expiring: (expires_at <= ",
-		"lease watched": "operations_watch_due: (watch_next_at <= ",
-		"bury":          "operations_sweep_due: (sweep_at <= ", "sweep": "operations_sweep_due: (sweep_at <= ",
+		"lease watched":    "operations_watch_due: (watch_next_at <= ",
+		"approved reviews": "reviews_approved: (approved_at <= ",
+		"bury":             "operations_sweep_due: (sweep_at <= ", "sweep": "operations_sweep_due: (sweep_at <= ",
 	} {
 		var reads []string
 		explain(t, conn, postgres.Background()[name], args).walk(func(p plan) {
@@ -182,8 +184,8 @@ func grown(t *testing.T) (*pgx.Conn, ledger.Operation) {
 				'tenant_id', CASE WHEN n %% 4 > 0 THEN o.tenant_id ELSE 't' || n %% 50 END)
 				|| CASE WHEN n %% 10 = 0 THEN '{"status": "needs_review", "result_json": null, "window_ends_at": null}' ELSE '{}'::jsonb END) AS r
 			FROM operations o, generate_series(1, 5000) n WHERE id = '%s') copies;
-		INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor)
-			SELECT tenant_id, id, 1, idempotency_key, 'claim', '', 'running', 1, 0, args_hash, 'x' FROM operations WHERE idempotency_key ~ '^k\d';
+		INSERT INTO audit_events (tenant_id, operation_id, sequence, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor, chain)
+			SELECT tenant_id, id, 1, idempotency_key, 'claim', '', 'running', 1, 0, args_hash, 'x', '' FROM operations WHERE idempotency_key ~ '^k\d';
 		INSERT INTO leases SELECT tenant_id, id, now() + n * interval '1 minute', ARRAY['k'] FROM operations, generate_series(1, 2) n WHERE n = 1;
 		INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at, decision, decided_by, decided_at)
 			SELECT tenant_id, o.id, id, idempotency_key, 'inconclusive', '', args_hash, now() + interval '1 day', 'approved', 'x', now() FROM operations o;
@@ -207,7 +209,7 @@ func arguments(op ledger.Operation) pgx.NamedArgs {
 		"lease_us": 1, "horizon_us": 1, "delay_us": 1, "watch_us": 0, "window_us": 1, "review_expires_us": 0,
 		"gap_us": 1, "rest_us": 1, "limit": 10, "negative_reads": 0,
 		"tenants": []string{op.Tenant}, "keys": []string{op.Key}, "states": []string{}, "before": nil, "created_before": nil, "ids": []string{op.ID}, "revisions": []int64{op.Revision},
-		"key_source": "caller", "expired_key": "reuse", "created_after": time.Time{},
+		"key_source": "caller", "provider": "fakepay", "expired_key": "reuse", "created_after": time.Time{},
 		"action_type": "", "adapter_version": "", "contract_version": "", "actor": "x", "run_id": "", "intent_id": "", "distinct_from": "",
 		"effect": ledger.EffectApplied, "reason": "", "detail": "", "evidence": "", "incident": "", "provider_key": "k",
 		"review_reason": "", "review_detail": "", "note": "", "receipt": "{}", "failure": nil,

@@ -162,7 +162,7 @@ var (
 )
 
 // changeReviewsReturned is what the statements about reviews need of a change.
-const changeReviewsReturned = ", n.review_id, n.review_reason, n.review_detail, n.review_expires_us, n.decision, n.decided_by, n.note"
+const changeReviewsReturned = ", n.review_id, n.review_reason, n.review_detail, n.review_expires_us, n.decision, n.decided_by, n.note, n.required_approvals, n.policy_version"
 
 // withColumns puts the one list of operation columns where the statement asks
 // for it, so that every statement returns what scanOperation reads.

@@ -174,15 +174,27 @@ func (s *Store) Arguments(ctx context.Context, op ledger.Operation) ([]byte, err
 
 // Review returns a review of a tenant with its operation's id, or ErrNotFound.
 func (s *Store) Review(ctx context.Context, tenant, id string) (ledger.Review, string, error) {
+	review, operation, err := readReview(ctx, s.pool, pgx.NamedArgs{"tenant": tenant, "id": id})
+	return review, operation, unavailable(err)
+}
+
+// readReview returns a review with its operation's id, or ErrNotFound.
+func readReview(ctx context.Context, q querier, args pgx.NamedArgs) (ledger.Review, string, error) {
 	var review ledger.Review
 	var operation string
 	fields, done := reviewFields(&review)
-	err := s.pool.QueryRow(ctx, reviewSQL, pgx.NamedArgs{"tenant": tenant, "id": id}).Scan(append([]any{&operation}, fields...)...)
+	rows, err := q.Query(ctx, reviewSQL, args)
+	if err != nil {
+		return ledger.Review{}, "", err
+	}
+	_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, row.Scan(append([]any{&operation}, fields...)...)
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ledger.Review{}, "", ledger.ErrNotFound
 	}
 	done()
-	return review, operation, unavailable(err)
+	return review, operation, err
 }
 
 // OpenReviews returns at most limit open reviews of a tenant, oldest first,

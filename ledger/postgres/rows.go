@@ -180,8 +180,8 @@ const null = -1
 
 func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
 
-// The row types, as the migrations make them. What operations hold is in
-// holdrows.go.
+// The row types, as migration 2 makes them and later ones add to them. What
+// operations hold is in holdrows.go.
 var (
 	openingRow = &rowType{"opening_row", []rowColumn{
 		textColumn("tenant_id", func(w *write) string { return w.tenant }),
@@ -211,6 +211,13 @@ var (
 		boolColumn("held", func(w *write) bool { return !w.opening.Holds.Empty() }),
 		int4Column("max_attempts", func(w *write) int32 { return int32(w.opening.Operation.MaxAttempts) }),
 		int8Column("give_up_us", func(w *write) int64 { return micros(w.opening.GiveUp) }),
+		textColumn("provider", func(w *write) string { return w.opening.Provider }),
+		textColumn("amount", func(w *write) string { return w.opening.Operation.Amount }),
+		textColumn("currency", func(w *write) string { return w.opening.Operation.Currency }),
+		textColumn("stage", func(w *write) string { return string(w.opening.Operation.Stage) }),
+		textColumn("policy_version", func(w *write) string { return w.opening.Operation.PolicyVersion }),
+		textColumn("rule", func(w *write) string { return w.opening.Operation.Rule }),
+		textColumn("context", func(w *write) string { return contextJSON(openingContext(w.opening)) }),
 	}}
 
 	// reviewRow is the review that a new operation opens.
@@ -220,6 +227,8 @@ var (
 		textColumn("reason", func(w *write) string { return string(w.opening.Review.Reason) }),
 		textColumn("detail", func(w *write) string { return ledger.StorableText(w.opening.Review.Detail) }),
 		int8Column("expires_us", func(w *write) int64 { return micros(w.opening.Review.ExpiresIn) }),
+		int4Column("required_approvals", func(w *write) int32 { return requiredApprovals(*w.opening.Review) }),
+		textColumn("policy_version", func(w *write) string { return w.opening.Review.PolicyVersion }),
 	}}
 
 	changeRow = &rowType{"change_row", []rowColumn{
@@ -255,6 +264,9 @@ var (
 		nullTextColumn("decision", func(w *write) *string { return nullIfEmpty(string(answered(w.change).Decision)) }),
 		textColumn("decided_by", func(w *write) string { return cmp.Or(answered(w.change).By, w.change.Actor) }),
 		textColumn("note", func(w *write) string { return ledger.StorableText(answered(w.change).Note) }),
+		int8Column("knew_revision", func(w *write) int64 { return w.change.Operation.Revision }),
+		int4Column("required_approvals", func(w *write) int32 { return requiredApprovals(asked(w.change)) }),
+		textColumn("policy_version", func(w *write) string { return asked(w.change).PolicyVersion }),
 	}}
 )
 

@@ -42,7 +42,8 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 		&op.ProviderReference, &receipt, &failure, &op.Incident,
 		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
 		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
-		&nextTry, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp)...,
+		&nextTry, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp,
+		&op.Amount, &op.Currency, &op.Stage, &op.PolicyVersion, &op.Rule)...,
 	)
 	if err != nil {
 		return ledger.Operation{}, err
@@ -90,9 +91,13 @@ func scanAttempt(row pgx.CollectableRow) (ledger.Attempt, error) {
 // call after the scan.
 func reviewFields(r *ledger.Review) (fields []any, done func()) {
 	var expires, decided *time.Time
-	fields = []any{&r.ID, &r.Reason, &r.Detail, &r.OpenedAt, &expires, &r.Decision, &r.DecidedBy, &r.Note, &decided}
+	fields = []any{&r.ID, &r.Reason, &r.Detail, &r.OpenedAt, &expires, &r.Decision, &r.DecidedBy, &r.Note, &decided,
+		&r.RequiredApprovals, &r.PolicyVersion, &r.Approvals}
 	return fields, func() {
 		r.OpenedAt, r.ExpiresAt, r.DecidedAt = r.OpenedAt.UTC(), orZero(expires), orZero(decided)
+		for i := range r.Approvals {
+			r.Approvals[i].At = r.Approvals[i].At.UTC()
+		}
 	}
 }
 

@@ -149,10 +149,11 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 		return nil, errors.New("ledger: synchronous_commit is off: an acknowledged claim could be lost; set it to on for this role or database")
 	}
 	var names []string
+	var columns []int32
 	for _, t := range rowTypes() {
-		names = append(names, t.name)
+		names, columns = append(names, t.name), append(columns, int32(len(t.columns)))
 	}
-	rows, err := conn.Query(ctx, rowTypesSQL, pgx.NamedArgs{"names": names})
+	rows, err := conn.Query(ctx, rowTypesSQL, pgx.NamedArgs{"names": names, "columns": columns})
 	if err != nil {
 		return nil, fmt.Errorf("ledger: connect: %w", err)
 	}

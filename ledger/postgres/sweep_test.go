@@ -75,6 +75,7 @@ func TestSweepLeavesTombstonesWhereKeysAreRefused(t *testing.T) {
 		return op
 	}
 	free, refused, refusedToo := finished(true), finished(false), finished(false)
+	db.Age(t, free, time.Hour) // so that it is the first
 
 	sweep := func(limit int, wantBuried, wantSwept int64) {
 		t.Helper()

@@ -23,6 +23,8 @@ WITH t AS MATERIALIZED (
         watch_next_at = CASE WHEN n.to_status IN ('succeeded', 'failed') AND (n.watch_us > 0 OR o.watch_until IS NOT NULL) THEN t.now END,
         arguments_sealed = CASE WHEN n.to_status IN ('succeeded', 'failed') AND n.watch_us = 0 AND o.watch_until IS NULL
             THEN NULL ELSE o.arguments_sealed END,
+        audit_chain = audit_event_chain(o.audit_chain, o.tenant_id, o.id, o.revision + 1, t.now, n.event, n.from_status, n.to_status, o.attempt,
+            o.epoch + n.bump, o.args_hash, n.actor, n.detail, nullif(n.outcome, ''), NULL, NULL, nullif(n.reference, '')),
         revision = o.revision + 1, updated_at = t.now
     FROM unnest(@changes::change_row[]) AS n, t
     WHERE o.tenant_id = n.tenant_id AND o.idempotency_key = n.idempotency_key AND o.id = n.id
@@ -38,10 +40,12 @@ WITH t AS MATERIALIZED (
         OR o.in_doubt = n.knew_doubt AND coalesce(o.provider_reference, '') = n.knew_reference)
     RETURNING o.tenant_id, o.id, o.idempotency_key, o.status, o.last_event, o.attempt, o.epoch, o.args_hash, o.revision, o.updated_at,
         o.provider_reference, o.incident, o.lease, o.resolves, o.next_attempt_at, o.window_ends_at, o.watch_until,
+        o.audit_chain, n.reference,
         n.from_status, n.actor, n.detail, n.outcome /* reviews returned */
 ), /* reviews */ audited AS (
-    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome)
-    SELECT tenant_id, id, revision, last_event, from_status, status, attempt, epoch, args_hash, actor, detail, nullif(outcome, '') FROM moved
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, at, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome, reference, chain)
+    SELECT tenant_id, id, revision, updated_at, last_event, from_status, status, attempt, epoch, args_hash, actor, detail, nullif(outcome, ''),
+        nullif(reference, ''), audit_chain FROM moved
 )
 -- What the caller cannot know.
 SELECT id, updated_at, revision, coalesce(provider_reference, ''), coalesce(incident, ''), lease, resolves, next_attempt_at, window_ends_at, watch_until

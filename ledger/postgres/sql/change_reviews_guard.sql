@@ -6,3 +6,9 @@
       AND (n.decided_review IS NULL OR EXISTS (
         SELECT FROM reviews r
         WHERE r.tenant_id = n.tenant_id AND r.id = n.decided_review AND r.operation_id = n.id AND r.decision IS NULL OFFSET 0))
+      -- Where several must approve, they have. Who binds the review to another policy
+      -- and drops their votes counts the revision up.
+      AND (n.event <> 'approve' OR o.revision = n.knew_revision AND EXISTS (
+        SELECT FROM reviews r
+        WHERE r.tenant_id = n.tenant_id AND r.operation_id = n.id AND r.decision IS NULL
+          AND (r.required_approvals = 1 OR r.approved_at IS NOT NULL) OFFSET 0))

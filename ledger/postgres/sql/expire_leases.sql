@@ -22,6 +22,8 @@ WITH t AS MATERIALIZED (
     UPDATE operations o SET
         status = 'unknown', last_event = 'doubt', effect = 'unknown', reason = 'lease_expired', in_doubt = true,
         resolves = 0, negative_reads = 0, doubted_at = t.now, lease_expires_at = NULL, next_attempt_at = t.now,
+        audit_chain = audit_event_chain(o.audit_chain, o.tenant_id, o.id, o.revision + 1, t.now, 'doubt', 'running', 'unknown', o.attempt, o.epoch,
+            o.args_hash, 'reconciler', 'the worker did not report before its lease ran out', 'lease_expired', NULL, NULL, NULL),
         revision = o.revision + 1, updated_at = t.now
     FROM overdue d, t WHERE o.tenant_id = d.tenant_id AND o.idempotency_key = d.idempotency_key
     RETURNING o.*
@@ -32,8 +34,8 @@ WITH t AS MATERIALIZED (
     WHERE o.status = 'running' AND o.id NOT IN (SELECT id FROM moved)
     GROUP BY n.tenant_id, n.lease_id
 ), audited AS (
-    INSERT INTO audit_events (tenant_id, operation_id, sequence, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome)
-    SELECT tenant_id, id, revision, 'doubt', 'running', status, attempt, epoch, args_hash, 'reconciler',
-        'the worker did not report before its lease ran out', 'lease_expired' FROM moved
+    INSERT INTO audit_events (tenant_id, operation_id, sequence, at, event, from_status, to_status, attempt, epoch, args_hash, actor, detail, outcome, chain)
+    SELECT tenant_id, id, revision, updated_at, 'doubt', 'running', status, attempt, epoch, args_hash, 'reconciler',
+        'the worker did not report before its lease ran out', 'lease_expired', audit_chain FROM moved
 )
 SELECT /* operation columns */ FROM moved o
