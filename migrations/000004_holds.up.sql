@@ -155,6 +155,13 @@ DECLARE
     d_counters text[];
     d_ends     timestamptz[];
     d_amounts  numeric[];
+    -- Their fences.
+    g_tenants text[];
+    g_ids     uuid[];
+    g_keys    text[];
+    g_to      text[];
+    g_intents text[];
+    g_quiets  bigint[];
     -- The charges of those that are here; the slot is the place of the counter.
     c_owners  integer[];
     c_places  integer[];
@@ -210,6 +217,11 @@ BEGIN
             FROM unnest(h.counters, h.kinds, h.amounts, h.ends) AS a (counter, kind, amount, ends)
             WHERE a.kind <> 'rate') x
         WHERE x.times <> 0;
+        SELECT array_agg(h.tenant_id), array_agg(h.operation_id), array_agg(h.idempotency_key), array_agg(m.becomes), array_agg(a.intent), array_agg(a.quiet_us)
+        INTO g_tenants, g_ids, g_keys, g_to, g_intents, g_quiets
+        FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
+        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id
+        CROSS JOIN LATERAL unnest(h.intents, h.quiets) AS a (intent, quiet_us);
         UPDATE holds h SET state = m.becomes
         FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
         WHERE h.tenant_id = m.tenant_id AND h.operation_id = m.id;
@@ -234,9 +246,8 @@ BEGIN
     -- The same with intents. One that is not there gets who wants it first.
     INSERT INTO intents AS n (tenant_id, intent, operation_id, idempotency_key)
     SELECT DISTINCT ON (x.tenant_id, x.intent) x.tenant_id, x.intent, x.id, x.idempotency_key FROM (
-        SELECT h.tenant_id, a.intent COLLATE "C" AS intent, h.operation_id AS id, h.idempotency_key, 0 AS place
-        FROM unnest(m_tenants, m_ids) AS m (tenant_id, id)
-        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id, unnest(h.intents) AS a (intent)
+        SELECT g.tenant_id COLLATE "C" AS tenant_id, g.intent COLLATE "C" AS intent, g.id, g.idempotency_key, 0 AS place
+        FROM unnest(g_tenants, g_intents, g_ids, g_keys) AS g (tenant_id, intent, id, idempotency_key)
         UNION ALL
         SELECT w.tenant_id COLLATE "C", a.intent COLLATE "C", w.id, w.idempotency_key, w.ordinality
         FROM unnest(wanted) WITH ORDINALITY AS w, unnest(w.intents) AS a (intent) WHERE here[w.ordinality]) x
@@ -249,30 +260,27 @@ BEGIN
     IF d_tenants IS NOT NULL THEN
         PERFORM charge_counters(d_tenants, d_counters, d_ends, d_amounts, moment);
     END IF;
-    IF m_tenants IS NOT NULL THEN
-        -- An effect after all: a fence that is free is closed again.
-        UPDATE intents i SET operation_id = h.operation_id, idempotency_key = h.idempotency_key,
+    IF g_tenants IS NOT NULL THEN
+        -- An effect after all: a fence that is free is closed again, at the latest
+        -- when it is certain.
+        UPDATE intents i SET operation_id = g.id, idempotency_key = g.idempotency_key,
             quiet_until = NULL, previous_id = NULL, previous_key = NULL, previous_quiet_until = NULL
-        FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
-        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id, unnest(h.intents) AS a (intent)
-        WHERE m.becomes = 'held' AND i.tenant_id = h.tenant_id AND i.intent = a.intent AND i.quiet_until <= moment;
-        UPDATE intents i SET quiet_until = greatest(moment + a.quiet_us * interval '1 microsecond', i.previous_quiet_until),
+        FROM unnest(g_tenants, g_intents, g_ids, g_keys, g_to) AS g (tenant_id, intent, id, idempotency_key, becomes)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND g.becomes <> 'released' AND i.quiet_until <= moment;
+        UPDATE intents i SET quiet_until = greatest(moment + g.quiet_us * interval '1 microsecond', i.previous_quiet_until),
             previous_id = NULL, previous_key = NULL, previous_quiet_until = NULL
-        FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
-        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id, unnest(h.intents, h.quiets) AS a (intent, quiet_us)
-        WHERE m.becomes = 'spent' AND i.tenant_id = h.tenant_id AND i.intent = a.intent AND i.operation_id = h.operation_id
-          AND (a.quiet_us > 0 OR i.previous_quiet_until > moment);
+        FROM unnest(g_tenants, g_intents, g_ids, g_to, g_quiets) AS g (tenant_id, intent, id, becomes, quiet_us)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND i.operation_id = g.id
+          AND g.becomes = 'spent' AND (g.quiet_us > 0 OR i.previous_quiet_until > moment);
         UPDATE intents i SET operation_id = i.previous_id, idempotency_key = i.previous_key, quiet_until = i.previous_quiet_until,
             previous_id = NULL, previous_key = NULL, previous_quiet_until = NULL
-        FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
-        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id, unnest(h.intents) AS a (intent)
-        WHERE m.becomes = 'released' AND i.tenant_id = h.tenant_id AND i.intent = a.intent AND i.operation_id = h.operation_id
-          AND i.previous_quiet_until > moment;
+        FROM unnest(g_tenants, g_intents, g_ids, g_to) AS g (tenant_id, intent, id, becomes)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND i.operation_id = g.id
+          AND g.becomes = 'released' AND i.previous_quiet_until > moment;
         DELETE FROM intents i
-        USING unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
-        JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id, unnest(h.intents) AS a (intent)
-        WHERE m.becomes <> 'held' AND i.tenant_id = h.tenant_id AND i.intent = a.intent AND i.operation_id = h.operation_id
-          AND i.quiet_until IS NULL;
+        USING unnest(g_tenants, g_intents, g_ids, g_to) AS g (tenant_id, intent, id, becomes)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND i.operation_id = g.id
+          AND g.becomes <> 'held' AND i.quiet_until IS NULL;
     END IF;
     IF ids IS NULL THEN
         RETURN;

@@ -34,6 +34,12 @@ func Fenced(o ledger.Opening, intents ...string) ledger.Opening {
 // as if that much time had gone by.
 func (d Database) AgeHolds(t testing.TB, tenant string, by time.Duration) {
 	t.Helper()
+	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) error { return AgeHolds(ctx, conn, tenant, by) })
+}
+
+// AgeHolds is Database.AgeHolds on a connection of the owner, for tests that do
+// it often.
+func AgeHolds(ctx context.Context, conn *pgx.Conn, tenant string, by time.Duration) error {
 	statements := []string{
 		`UPDATE budget_counters SET ends = ARRAY(SELECT e - $2::interval FROM unnest(ends) WITH ORDINALITY AS e (e, n) ORDER BY n),
 			charged_at = charged_at - $2::interval, sweep_at = sweep_at - $2::interval WHERE tenant_id = $1`,
@@ -42,15 +48,13 @@ func (d Database) AgeHolds(t testing.TB, tenant string, by time.Duration) {
 		`UPDATE intents SET quiet_until = quiet_until - $2::interval, previous_quiet_until = previous_quiet_until - $2::interval
 			WHERE tenant_id = $1`,
 	}
-	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			for _, sql := range statements {
-				if _, err := tx.Exec(ctx, sql, tenant, by); err != nil {
-					return err
-				}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		for _, sql := range statements {
+			if _, err := tx.Exec(ctx, sql, tenant, by); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -59,9 +63,17 @@ func (d Database) AgeHolds(t testing.TB, tenant string, by time.Duration) {
 func (d Database) Counted(t testing.TB, tenant, counter string) string {
 	t.Helper()
 	var used string
-	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT coalesce((SELECT coalesce((SELECT sum(b.amount) FROM unnest(ends, amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()), 0)::text
-			FROM budget_counters WHERE tenant_id = $1 AND counter = $2), '')`, tenant, counter).Scan(&used)
+	d.asOwner(t, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		used, err = Counted(ctx, conn, tenant, counter)
+		return err
 	})
 	return used
+}
+
+// Counted is Database.Counted on a connection of the owner, for tests that ask
+// often.
+func Counted(ctx context.Context, conn *pgx.Conn, tenant, counter string) (used string, err error) {
+	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT coalesce((SELECT sum(b.amount) FROM unnest(ends, amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()), 0)::text
+			FROM budget_counters WHERE tenant_id = $1 AND counter = $2), '')`, tenant, counter).Scan(&used)
+	return used, err
 }

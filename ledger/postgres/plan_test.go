@@ -97,7 +97,8 @@ func TestBatchesReachTheirRowsInOrder(t *testing.T) {
 				case "Nested Loop":
 					if slices.ContainsFunc(p.Plans, func(in plan) bool { return in.Role == "Inner" && in.Relation == "operations" }) {
 						operations++
-						if outer := first(p); outer != "Function Scan" && outer != "Result" {
+						// The statement about holds only reads what its transaction has locked.
+						if outer := first(p); outer != "Function Scan" && outer != "Result" && name != "hold" {
 							t.Errorf("%s on %s tables takes its rows in the order of a %s", name, size, outer)
 						}
 					}
