@@ -194,7 +194,7 @@ func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, rele
 // from unknown under the caller's lease), makes it and settles it.
 //
 // Its errors mean that nothing was sent: ErrNoAdapter, ErrRequestChanged,
-// ErrBusy, ledger.ErrFenced, ledger.ErrUnavailable, or that the stored
+// ErrBusy, ledger.ErrFenced, *ledger.StoppedError, ledger.ErrUnavailable, or that the stored
 // arguments cannot be opened. Outcomes are in the operation.
 func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error) {
 	release, err := d.Reserve()
@@ -216,7 +216,7 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 		return ledger.Operation{}, ErrRequestChanged
 	}
 	claimed := time.Now()
-	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor})
+	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor, Provider: action.Spec.Contract.Provider})
 	if err != nil {
 		return ledger.Operation{}, err
 	}

@@ -45,6 +45,7 @@ const (
 	reasonLedgerUnavailable  = "LEDGER_UNAVAILABLE"
 	reasonConcurrentlyMoved  = "CONCURRENT_CHANGE"
 	reasonGoingAway          = "GOING_AWAY"
+	reasonStopped            = "STOPPED"
 	reasonInternal           = "INTERNAL"
 	retryAfterOverload       = time.Second
 	retryAfterLedgerIsAway   = 2 * time.Second
@@ -117,6 +118,7 @@ func toStatus(ctx context.Context, log *slog.Logger, err error) error {
 func toRefusal(ctx context.Context, err error) *refusal {
 	var r *refusal
 	var reused *ledger.KeyReusedError
+	var stopped *ledger.StoppedError
 	switch {
 	case errors.As(err, &r):
 		return r
@@ -126,6 +128,8 @@ func toRefusal(ctx context.Context, err error) *refusal {
 			reused.Existing.ID, reused.Existing.ActionType, reused.Existing.State)
 		r.metadata = map[string]string{"operation_id": reused.Existing.ID, "state": string(reused.Existing.State)}
 		return r
+	case errors.As(err, &stopped):
+		return refuse(codes.FailedPrecondition, reasonStopped, "an administrator has stopped this: %s; nothing was recorded or sent", stopped.Switch.Reason)
 	case errors.Is(err, ledger.ErrKeyExpired):
 		return refuse(codes.FailedPrecondition, reasonKeyExpired,
 			"this idempotency key was used, and its operation is past its window; the action type refuses such keys for ever: use a new key for a new action")

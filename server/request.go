@@ -274,7 +274,7 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 			IntentID: req.GetIntentId(), DistinctFrom: req.GetDistinctFromOperationId(),
 		},
 		Event: ledger.Claim, Sealed: sealed, Start: prepared.Start,
-		Window: spec.Window, ExpiredKeyReuse: spec.ExpiredKey == actions.Reuse,
+		Window: spec.Window, ExpiredKeyReuse: spec.ExpiredKey == actions.Reuse, Provider: spec.Contract.Provider,
 	}
 	if a.decision.Effect == policy.RequireApproval {
 		opening.Event, opening.Operation.RequestHash = ledger.Escalate, nil // frozen when it is sent

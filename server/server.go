@@ -34,6 +34,8 @@ type Ledger interface {
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
+	Record
+	Switches
 }
 
 // Dispatcher is what the server needs of dispatch.
@@ -77,6 +79,8 @@ type Server struct {
 	oncewardv1.UnimplementedActionServiceServer
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
+	oncewardv1.UnimplementedAuditServiceServer
+	oncewardv1.UnimplementedPolicyServiceServer
 	waiters  *waiters
 	replays  *replays
 	health   *health.Server
@@ -156,6 +160,8 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterActionServiceServer(g, s)
 	oncewardv1.RegisterCatalogServiceServer(g, s)
 	oncewardv1.RegisterReviewServiceServer(g, s)
+	oncewardv1.RegisterAuditServiceServer(g, s)
+	oncewardv1.RegisterPolicyServiceServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
 	for name := range g.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
