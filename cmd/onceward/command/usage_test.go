@@ -114,11 +114,14 @@ func TestEnvironment(t *testing.T) {
 			"ONCEWARD_RELOAD_INTERVAL " +
 			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
-		"actions": client, "reviews": client, "resolve": client,
+		"actions": client, "reviews": client, "resolve": client, "audit list": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
-		"audit partitions", "audit export", "audit drop"} {
+		"audit partitions", "audit export", "audit drop", "audit verify"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
+	}
+	for _, either := range []string{"stop", "resume", "stops"} {
+		want[either] = "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR"
 	}
 	got := map[string]string{}
 	for _, node := range commands(t) {
