@@ -204,8 +204,8 @@ func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, rele
 //
 // Its errors mean that nothing was sent: ErrNoAdapter, ErrRequestChanged,
 // ErrBusy, *ProviderOpenError and *RetryBudgetError (see [Later]),
-// ledger.ErrFenced, ledger.ErrUnavailable, or that the stored arguments cannot be
-// opened. Outcomes are in the operation. A pending operation that is past its time
+// ledger.ErrFenced, *ledger.StoppedError, ledger.ErrUnavailable, or that the
+// stored arguments cannot be opened. Outcomes are in the operation. A pending operation that is past its time
 // is not sent but failed.
 func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event ledger.Event, actor string) (ledger.Operation, error) {
 	if event == ledger.Claim && GivenUp(op, time.Now()) {
@@ -240,7 +240,7 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 		return ledger.Operation{}, err
 	}
 	claimed := time.Now()
-	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor})
+	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor, Provider: action.Spec.Contract.Provider})
 	if err != nil {
 		giveBack()
 		return ledger.Operation{}, err

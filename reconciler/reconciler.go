@@ -21,6 +21,7 @@ type Ledger interface {
 	LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error)
 	Postpone(ctx context.Context, p ledger.Postponement) (ledger.Operation, error)
 	ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operation, error)
+	ApprovedReviews(ctx context.Context, limit int) ([]ledger.Operation, error)
 	LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error)
 	EndWatch(ctx context.Context, op ledger.Operation) error
 	Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error)
@@ -150,6 +151,7 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool
 		{"deferred attempts", r.attempts, func(limit int) ([]ledger.Operation, error) { return r.Ledger.DuePending(ctx, limit) }, r.retry},
 		{"resolve", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseUnknown(ctx, limit, r.Lease) }, r.resolve},
 		{"lapse reviews", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ExpiredReviews(ctx, limit) }, r.lapse},
+		{"finish approvals", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ApprovedReviews(ctx, limit) }, r.approved},
 		{"watch late landings", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap) }, r.watch},
 	} {
 		limit := cap(duty.places) - len(duty.places)
@@ -194,12 +196,16 @@ func (r *Reconciler) retry(ctx context.Context, op ledger.Operation) error {
 	if wait, later := dispatch.Later(err); later {
 		return r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, Untried: true}, nil)
 	}
+	var stopped *ledger.StoppedError
 	switch {
 	case err == nil:
 		r.log(settled).Info("deferred attempt made", "state", settled.State)
 		return nil
 	case errors.Is(err, ledger.ErrFenced):
 		return nil // another replica makes it
+	case errors.As(err, &stopped):
+		r.log(op).Info("stopped by a kill switch", "reason", stopped.Switch.Reason)
+		return r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason}, nil)
 	case errors.Is(err, ledger.ErrUnavailable):
 		return err
 	case errors.Is(err, dispatch.ErrRequestChanged):
@@ -230,6 +236,20 @@ func (r *Reconciler) lapse(ctx context.Context, op ledger.Operation) error {
 		Operation: op, Event: ledger.Expire, Actor: actor, Detail: "nobody decided in time", Effect: op.Effect,
 		Failure:  &ledger.Failure{Code: "approval_expired", Message: "Nobody approved the action in time; nothing was sent."},
 		Decision: &ledger.ReviewClosing{Decision: ledger.Expired},
+	})
+}
+
+// approved makes the move that the last vote of a review leads to, where whoever
+// gave it did not get to it.
+func (r *Reconciler) approved(ctx context.Context, op ledger.Operation) error {
+	names := make([]string, len(op.Review.Approvals))
+	for i, a := range op.Review.Approvals {
+		names[i] = a.By
+	}
+	by := joined(names)
+	return r.apply(ctx, ledger.Change{
+		Operation: op, Event: ledger.Approve, Actor: actor, Detail: "approved by " + by, Effect: op.Effect, ResetResolves: true,
+		Decision: &ledger.ReviewClosing{ReviewID: op.Review.ID, Decision: ledger.Approved, By: by, Note: "approved by as many as must"},
 	})
 }
 

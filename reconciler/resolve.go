@@ -18,6 +18,7 @@ const actor = "reconciler"
 const (
 	notHereGap = 30 * time.Second
 	busyGap    = time.Second
+	stoppedGap = notHereGap // where a kill switch is set
 )
 
 // What a person is told when an attempt can no longer be made.
@@ -48,7 +49,17 @@ func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 	now := op.LeaseExpiresAt.Add(-r.Lease) // the ledger's time when it leased the row
 	switch next := nextStep(op, action.Spec, canLookUp, now, r.Dispatcher.Lease(action.Spec)); next.kind {
 	case replay:
-		return r.replay(ctx, op)
+		err := r.replay(ctx, op)
+		var stopped *ledger.StoppedError
+		if !errors.As(err, &stopped) {
+			return err
+		}
+		// Nothing may be sent; to ask sends nothing.
+		r.log(op).Info("not replayed: stopped by a kill switch", "reason", stopped.Switch.Reason)
+		if canLookUp && op.Resolves < action.Spec.MaxResolves { // the last try is kept for the replay
+			return r.lookUp(ctx, op, action.Spec, looker, args, now)
+		}
+		return r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	case lookUp:
 		return r.lookUp(ctx, op, action.Spec, looker, args, now)
 	case wait:

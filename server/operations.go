@@ -2,14 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/onceward/onceward/actions"
@@ -80,7 +78,7 @@ func (s *Server) ListOperations(ctx context.Context, req *oncewardv1.ListOperati
 	if err != nil {
 		return nil, err
 	}
-	bound := filterMark(req.GetFilter())
+	bound := markOf(req.GetFilter())
 	before, err := pageStart(req.GetPageToken(), bound)
 	if err != nil {
 		return nil, err
@@ -161,15 +159,6 @@ func pageStart(token, mark string) (string, error) {
 		return "", invalid(actions.Violation{Field: "page_token", Reason: actions.ReasonFormat, Message: "is not from a previous page with the same filter"})
 	}
 	return id, nil
-}
-
-func filterMark(filter *oncewardv1.OperationFilter) string {
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(filter)
-	if err != nil {
-		return "unmarkable"
-	}
-	sum := sha256.Sum256(data)
-	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
 // WatchOperation sends the operation now and after each change.

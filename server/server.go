@@ -34,7 +34,6 @@ type Ledger interface {
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
 	BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge) ([]ledger.BudgetUse, error)
 	IntentHolder(ctx context.Context, tenant string, fences []ledger.Fence, distinctFrom string) (*ledger.IntentHeldError, error)
-	KillSwitches(ctx context.Context, tenant string) ([]ledger.KillSwitch, error)
 	Deny(ctx context.Context, d ledger.Denial) error
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
@@ -42,6 +41,8 @@ type Ledger interface {
 	Rebind(ctx context.Context, tenant, reviewID, policyVersion string, required int, detail string) (ledger.Review, error)
 	Statistics
 	Observer
+	Record
+	Switches
 }
 
 // Dispatcher is what the server needs of dispatch.
@@ -90,6 +91,8 @@ type Server struct {
 	oncewardv1.UnimplementedCatalogServiceServer
 	oncewardv1.UnimplementedReviewServiceServer
 	oncewardv1.UnimplementedStatsServiceServer
+	oncewardv1.UnimplementedAuditServiceServer
+	oncewardv1.UnimplementedPolicyServiceServer
 	terms    terms
 	waiters  *waiters
 	replays  *replays
@@ -182,6 +185,8 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterCatalogServiceServer(g, s)
 	oncewardv1.RegisterReviewServiceServer(g, s)
 	oncewardv1.RegisterStatsServiceServer(g, s)
+	oncewardv1.RegisterAuditServiceServer(g, s)
+	oncewardv1.RegisterPolicyServiceServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
 	for name := range g.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)

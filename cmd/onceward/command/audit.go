@@ -15,15 +15,20 @@ import (
 )
 
 type auditCmd struct {
+	List       auditListCmd       `cmd:"" help:"List events of the tenant's audit record, and refused requests."`
+	Verify     auditVerifyCmd     `cmd:"" help:"Find events that were removed or changed, in the ledger or in exported files."`
 	Partitions auditPartitionsCmd `cmd:"" help:"List the days of the audit record."`
 	Export     auditExportCmd     `cmd:"" help:"Write days of the audit record into files."`
 	Drop       auditDropCmd       `cmd:"" help:"Remove a day of the audit record that was exported."`
 }
 
 func (*auditCmd) Help() string {
-	return `The way out for audit history, which is kept by the day (in UTC) on which an operation was recorded.
+	return `The audit record: to read it, to verify it, and the way out for its history, which is kept by the day (in UTC) on which
+an operation was recorded.
 
 Example:
+  onceward audit list --since=24h
+  onceward audit verify
   onceward audit partitions
   onceward audit export --day=2026-10-01 --out=/var/lib/onceward-audit
   onceward audit drop --day=2026-10-01 --exported=/var/lib/onceward-audit`

@@ -37,6 +37,7 @@ type role int
 const (
 	asAgent role = iota
 	asReviewer
+	asAdmin
 )
 
 const defaultAddress = "127.0.0.1:7070"
@@ -100,8 +101,9 @@ func (c *client) target(as role) (address, key string, err error) {
 		return "", "", fmt.Errorf("no API key for %s: set ONCEWARD_API_KEY", address)
 	}
 	if key == "" {
-		if key = dev.AgentKey; as == asReviewer {
-			key = dev.ReviewerKey
+		key = map[role]string{asAgent: dev.AgentKey, asReviewer: dev.ReviewerKey, asAdmin: dev.AdminKey}[as]
+		if key == "" { // a dev from before there was one
+			return "", "", errors.New("no API key for this: set ONCEWARD_API_KEY, or start onceward dev again")
 		}
 	}
 	return address, key, nil

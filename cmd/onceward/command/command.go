@@ -58,7 +58,10 @@ type cli struct {
 	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
 	Keys         keysCmd         `cmd:"" help:"Create, list, rotate and revoke API keys."`
 	Identity     identityCmd     `cmd:"" help:"Check issuers of tokens and rules for certificates."`
-	Audit        auditCmd        `cmd:"" help:"List, export and drop old days of the audit record."`
+	Audit        auditCmd        `cmd:"" help:"Read and verify the audit record; export and drop its old days."`
+	Stop         stopCmd         `cmd:"" help:"Stop actions at once: all, of one type, or of one provider."`
+	Resume       resumeCmd       `cmd:"" help:"Let stopped actions go on."`
+	Stops        stopsCmd        `cmd:"" help:"List what is stopped."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation, and rotate its keys."`
 	Receipt      receiptCmd      `cmd:"" help:"Get a signed receipt, or check one without asking."`
 	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`

@@ -19,6 +19,7 @@ type devState struct {
 	AgentKey         string `json:"agent_key"`
 	ReviewerKey      string `json:"reviewer_key"`
 	OtherAgentKey    string `json:"other_agent_key"`
+	AdminKey         string `json:"admin_key"`
 	// Address is where the last dev listened.
 	Address string `json:"address,omitempty"`
 }
@@ -33,6 +34,7 @@ func (d devState) demoKeys() []demoKey {
 		{d.AgentKey, "demo-planner", []string{"agent"}},
 		{d.ReviewerKey, "demo-reviewer", []string{"reviewer", "auditor"}},
 		{d.OtherAgentKey, "demo-planner", []string{"agent"}},
+		{d.AdminKey, "demo-admin", []string{"admin"}},
 	}
 }
 
@@ -54,6 +56,10 @@ func readDevState(dir string) (devState, error) {
 
 func loadDevState(dir string) (devState, error) {
 	state, err := readDevState(dir)
+	if err == nil && state.AdminKey == "" { // from before there was one
+		state.AdminKey = apikey.New(demoTenant).Text()
+		return state, state.write(dir)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return state, err
 	}
@@ -62,6 +68,7 @@ func loadDevState(dir string) (devState, error) {
 		AgentKey:         apikey.New(demoTenant).Text(),
 		ReviewerKey:      apikey.New(demoTenant).Text(),
 		OtherAgentKey:    apikey.New(otherTenant).Text(),
+		AdminKey:         apikey.New(demoTenant).Text(),
 	}
 	return state, state.write(dir)
 }

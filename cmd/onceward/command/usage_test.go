@@ -79,6 +79,12 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"observe", "report", "--operation-time=0s", "--database-url=postgres://x"}, `--operation-time must be above zero`},
 		{[]string{"get"}, `an operation id or --key`},
 		{[]string{"get", "id", "--key=k"}, `an operation id or --key`},
+		{[]string{"stop"}, `missing flags: --reason`},
+		{[]string{"stop", "--reason= "}, `--reason: say why`},
+		{[]string{"stop", "--reason=x", "--action-type=a.b", "--provider=p"}, `--action-type and --provider cannot be used together`},
+		{[]string{"stop", "--reason=x", "--tenant=acme"}, `want --database-url`},
+		{[]string{"stops", "--tenant=acme", "--all-tenants"}, `cannot be used together`},
+		{[]string{"audit", "verify"}, `--database-url or --exported`},
 		{[]string{"resolve", "id", "perhaps"}, `must be one of`},
 		{[]string{"migrate"}, `missing flags: --database-url`},
 		{[]string{"serve", "--database-url=x", "--secrets-dir=."}, `say what agents may do: --policies=PATH .*--allow-all`},
@@ -123,10 +129,14 @@ func TestEnvironment(t *testing.T) {
 			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
 		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client, "policy show": client,
+		"audit list": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
-		"audit partitions", "audit export", "audit drop", "observe report"} {
+		"audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
+	}
+	for _, either := range []string{"stop", "resume", "stops"} {
+		want[either] = "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR"
 	}
 	got := map[string]string{}
 	for _, node := range commands(t) {
