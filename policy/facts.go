@@ -2,7 +2,6 @@ package policy
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -56,11 +55,15 @@ func (f *facts) args() map[string]any {
 	return f.values
 }
 
+// violate adds a violation. What is said about a field already is not said again
+// for another budget or intent.
 func (f *facts) violate(field, reason, message string) {
-	v := actions.Violation{Field: field, Reason: reason, Message: message}
-	if !slices.Contains(f.violations, v) {
-		f.violations = append(f.violations, v)
+	for _, v := range f.violations {
+		if v.Field == field && v.Reason == reason {
+			return
+		}
 	}
+	f.violations = append(f.violations, actions.Violation{Field: field, Reason: reason, Message: message})
 }
 
 // spending evaluates what the action type says about money.

@@ -43,6 +43,9 @@ func (c *compiler) intents() map[string][]intent {
 			c.bad(field+".name", "%s is there twice: list its actions together", in.Name)
 		}
 		seen[in.Name] = true
+		if len(in.Actions) == 0 {
+			c.bad(field+".actions", "want the action types that serve it, each with its parts")
+		}
 		var first []string
 		for _, actionType := range slices.Sorted(maps.Keys(in.Actions)) {
 			own := c.doc.Field("intents", index(i), "actions", actionType)

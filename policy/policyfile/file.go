@@ -122,5 +122,5 @@ type Intent struct {
 	Quiet Duration `yaml:"quiet,omitempty"`
 	// Actions says, by action type, what each part of the goal is: CEL over args. All of
 	// them have the same parts.
-	Actions map[string]map[string]string `yaml:"actions" jsonschema:"minProperties=1"`
+	Actions map[string]map[string]string `yaml:"actions"`
 }
