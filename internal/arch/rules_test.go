@@ -29,6 +29,7 @@ var mustExist = []string{
 	"internal/app",
 	"internal/apptest",
 	"internal/demo",
+	"internal/identity",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/providers",
@@ -189,6 +190,19 @@ var arrows = []struct {
 			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
 		why: "the server decides over small interfaces that it declares; internal/app wires stores and adapters",
+	},
+	{
+		from: []string{"internal/apikey"},
+		may:  []string{stdlib},
+		why:  "who trusts a key wants to read all of the code that checks it",
+	},
+	{
+		from: []string{"internal/identity"},
+		may:  []string{stdlib, others, "internal/apikey", "server", "policy", "ledger", "actions/definition"},
+		never: []string{
+			"ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "reconciler/...",
+		},
+		why: "it says who asks, of a credential and of what a small store knows; what is asked for is none of its business",
 	},
 	{
 		from: []string{"migrations/..."},

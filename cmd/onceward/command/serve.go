@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
