@@ -152,6 +152,16 @@ func TestLeewayIsForClocksThatDiffer(t *testing.T) {
 	}
 }
 
+// verify does not rely on who chose it by the same claim.
+func TestATokenNamesTheIssuerThatChecksIt(t *testing.T) {
+	t.Parallel()
+	key := ed(t, "k")
+	p := newProvider(t, key)
+	i := newIssuer(config(t, p, nil), quiet(t))
+	_, err := i.verify(t.Context(), key.token(t, with(standard(p), "iss", "https://other.example.com")), start)
+	wantRefused(t, err, "another issuer")
+}
+
 // Two issuers in one file: neither can speak for the other's tenants, or with
 // the other's name.
 func TestAnIssuerSpeaksForItsOwnTenants(t *testing.T) {
