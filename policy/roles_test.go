@@ -11,7 +11,7 @@ func TestCheckRoles(t *testing.T) {
 		"agent":            "",
 		"reviewer auditor": "",
 		"auditor admin":    "",
-		"agent agent":      "",
+		"admin auditor":    "",
 		"agent reviewer":   "agent and reviewer",
 		"reviewer admin":   "reviewer and admin",
 		"admin agent":      "admin and agent",

@@ -56,7 +56,7 @@ func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest
 	}
 	a := &admission{principal: p, action: action, policy: s.Policies(p.Tenant), terms: terms}
 	a.decision = a.policy.DecideType(p, &action.Spec)
-	return a, denied(a.decision)
+	return a, refusalOf(a.decision)
 }
 
 // admitArguments completes an admission with the arguments and the key.

@@ -142,15 +142,20 @@ func (d *denials) run(ctx context.Context) {
 		case <-flush.C:
 			d.flush()
 		case <-ctx.Done():
-			d.flush()
-			// The last ones together have the time of one: the ledger may be away.
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialTimeout)
-			defer cancel()
-			for len(d.queue) > 0 && last.Err() == nil {
-				d.write(last, <-d.queue)
-			}
+			d.last(ctx)
 			return
 		}
+	}
+}
+
+// last passes on what is left, all together in the time of one: the ledger may be
+// away.
+func (d *denials) last(ctx context.Context) {
+	d.flush()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), denialTimeout)
+	defer cancel()
+	for len(d.queue) > 0 && ctx.Err() == nil {
+		d.write(ctx, <-d.queue)
 	}
 }
 

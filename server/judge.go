@@ -25,7 +25,7 @@ func (s *Server) judge(ctx context.Context, a *admission, req *oncewardv1.Reques
 	if err != nil {
 		return err
 	}
-	return denied(a.decision)
+	return refusalOf(a.decision)
 }
 
 // decide asks the policy, with the budgets as they are where it looks at them.
@@ -41,8 +41,8 @@ func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request
 	return p.Decide(r), nil
 }
 
-// denied is the refusal of a decision that denies, or nil.
-func denied(d policy.Decision) error {
+// refusalOf is the refusal of a decision that denies, or nil.
+func refusalOf(d policy.Decision) error {
 	switch {
 	case d.Effect != policy.Deny:
 		return nil

@@ -30,6 +30,7 @@ var mustExist = []string{
 	"internal/apptest",
 	"internal/demo",
 	"internal/forecast",
+	"internal/identity",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/policies",
@@ -218,6 +219,19 @@ var arrows = []struct {
 		may:   []string{stdlib, "ledger"},
 		never: inputOutput,
 		why:   "a prediction that reads anything but the observations would not come out the same twice",
+	},
+	{
+		from: []string{"internal/apikey"},
+		may:  []string{stdlib},
+		why:  "who trusts a key wants to read all of the code that checks it",
+	},
+	{
+		from: []string{"internal/identity"},
+		may:  []string{stdlib, others, "internal/apikey", "server", "policy", "ledger", "actions/definition"},
+		never: []string{
+			"ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "reconciler/...",
+		},
+		why: "it says who asks, of a credential and of what a small store knows; what is asked for is none of its business",
 	},
 	{
 		from: []string{"migrations/..."},

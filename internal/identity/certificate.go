@@ -50,8 +50,8 @@ func (r certificateRule) names(leaf *x509.Certificate) (name string, ok bool) {
 		return "", false
 	}
 	name = leaf.URIs[0].String()
-	prefix, any := strings.CutSuffix(r.URI, "*")
-	if !any {
+	prefix, all := strings.CutSuffix(r.URI, "*")
+	if !all {
 		return name, name == r.URI
 	}
 	rest, ok := strings.CutPrefix(name, prefix)

@@ -76,7 +76,7 @@ type certificateRule struct {
 	Roles   []policy.Role `yaml:"roles"`
 }
 
-func (c issuerConfig) algorithms() []jose.SignatureAlgorithm {
+func (c *issuerConfig) algorithms() []jose.SignatureAlgorithm {
 	list := make([]jose.SignatureAlgorithm, len(c.Algorithms))
 	for i, a := range c.Algorithms {
 		list[i] = jose.SignatureAlgorithm(a)

@@ -100,13 +100,13 @@ func (k *keySet) start(now time.Time) bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		switch {
-		case err == nil:
-			k.keys, k.read = keys, now
-			if k.err != nil {
-				k.log.Info("the keys of an issuer are known again")
-			}
-		default:
+		case err != nil:
 			k.log.Warn("the keys of an issuer could not be read; those that are known are good for a while", "error", err, "known", len(k.keys), "read_at", k.read)
+		case k.err != nil:
+			k.log.Info("the keys of an issuer are known again")
+		}
+		if err == nil {
+			k.keys, k.read = keys, now
 		}
 		k.err, k.running = err, nil
 		close(done)

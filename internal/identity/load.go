@@ -144,6 +144,7 @@ func begin(node ast.Node) *token.Token {
 		}
 	case *ast.MappingValueNode:
 		return n.Key.GetToken()
+	default:
 	}
 	return node.GetToken()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -42,14 +43,18 @@ func parseClaims(payload []byte) (claims, bool) {
 	return c, err == nil && c != nil
 }
 
+// tokenForm is the compact form of a signed token; the library would take white
+// space in it, and other forms.
+var tokenForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*$`)
+
 // issuerOf finds the issuer that a token says it is from. Nothing of it is
 // believed but where to look.
 func issuerOf(issuers map[string]*issuer, token string) (*issuer, error) {
 	if len(token) > maxTokenBytes {
 		return nil, refuse("the token is larger than %d bytes", maxTokenBytes)
 	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
+	parts := tokenForm.FindStringSubmatch(token)
+	if parts == nil {
 		return nil, refuse("it is neither an API key nor a token")
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])

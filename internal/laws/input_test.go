@@ -215,9 +215,18 @@ func TestBadInputOfOtherCalls(t *testing.T) {
 	}
 	on := func(id string) map[string]func() error {
 		return map[string]func() error{
-			"get":    func() error { return calls()[2].invoke(all, r, subject{operation: id}) },
-			"watch":  func() error { return calls()[4].invoke(all, r, subject{operation: id}) },
-			"cancel": func() error { return calls()[5].invoke(all, r, subject{operation: id}) },
+			"get": func() error {
+				_, err := named("ActionService.GetOperation").invoke(all, r, subject{operation: id})
+				return err
+			},
+			"watch": func() error {
+				_, err := named("ActionService.WatchOperation").invoke(all, r, subject{operation: id})
+				return err
+			},
+			"cancel": func() error {
+				_, err := named("ActionService.CancelOperation").invoke(all, r, subject{operation: id})
+				return err
+			},
 		}
 	}
 	cases := []struct {
