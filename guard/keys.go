@@ -174,7 +174,7 @@ func (r *RemoteKeys) refresh(ctx context.Context, id string) (certain bool, err 
 // ask makes the request, unless one was made just before. The caller has the
 // turn.
 func (r *RemoteKeys) ask(ctx context.Context, arrived time.Time) (certain bool, err error) {
-	if known := r.known.Load(); known != nil && !known.at.Before(arrived) {
+	if known := r.known.Load(); known != nil && known.at.After(arrived) {
 		return true, nil // while we waited
 	}
 	now := r.o.Now()
