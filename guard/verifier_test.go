@@ -93,7 +93,7 @@ func TestHostileTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verifier(t, nil).Verify(t.Context(), token)
-			var refused *guard.Refusal
+			var refused *guard.RefusedError
 			if !errors.As(err, &refused) || refused.Reason != guard.ReasonTokenInvalid || refused.Err == nil {
 				t.Errorf("got %v", err)
 			}

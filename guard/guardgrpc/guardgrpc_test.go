@@ -138,10 +138,9 @@ func start(t *testing.T, s *service, m guardgrpc.Methods) grpc_health_v1.HealthC
 }
 
 func with(ctx context.Context, tokens ...string) context.Context {
-	for _, token := range tokens {
-		ctx = metadata.AppendToOutgoingContext(ctx, guard.TokenHeader, token)
-	}
-	return ctx
+	md := metadata.MD{}
+	md.Append(guard.TokenHeader, tokens...)
+	return metadata.NewOutgoingContext(ctx, md)
 }
 
 // call makes a unary call or reads a stream to its end.

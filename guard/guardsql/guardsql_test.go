@@ -157,7 +157,7 @@ func TestPerformFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err = guardsql.Once(t.Context(), tx, claims(), perform)
-			var refused *guard.Refusal
+			var refused *guard.RefusedError
 			if err == nil || errors.As(err, &refused) {
 				t.Errorf("got %v", err)
 			}
@@ -294,7 +294,7 @@ func TestDatabaseIsAway(t *testing.T) {
 		called = true
 		return guard.Response{}, nil
 	})
-	var refused *guard.Refusal
+	var refused *guard.RefusedError
 	if called || !errors.As(err, &refused) || refused.Reason != guard.ReasonUnavailable {
 		t.Errorf("called %v, %v", called, err)
 	}
