@@ -46,6 +46,9 @@ func TestRotationOnTheCommandLine(t *testing.T) {
 			t.Errorf("got %s, want %s", text, want)
 		}
 	}
+	if set, err := signing.ParseKeys([]byte(ok(t, "secrets", "public", dir))); err != nil || len(set) != 1 {
+		t.Errorf("public keys: %v, %v", set, err)
+	}
 	matches(list(), `seal-\d+ +sealing +primary +-\nsign-[0-9a-f]{16} +signing +primary +20`)
 	first := regexp.MustCompile(`sign-\w+`).FindString(list())
 	refused(t, "there is no next key", "secrets", "promote", dir)
@@ -74,6 +77,7 @@ func TestOldFolderOnTheCommandLine(t *testing.T) {
 	if code, stdout, stderr := run(t, "secrets", "list", dir); code != exitOK || strings.Contains(stdout, "signing") || !strings.Contains(stderr, "nothing is signed") {
 		t.Errorf("exit code %d, output %q, errors %q", code, stdout, stderr)
 	}
+	refused(t, "has no signing key", "secrets", "public", dir)
 	if text := ok(t, "secrets", "rotate", dir, "--signing"); !strings.Contains(text, "is the signing key") {
 		t.Errorf("got %s", text)
 	}
