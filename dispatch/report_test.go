@@ -206,7 +206,8 @@ type stub struct{ actions.Adapter }
 func (stub) Spec() actions.Spec {
 	return actions.Spec{
 		Type: "stub.thing.make", Version: "1", Schema: json.RawMessage(`{"type":"object"}`),
-		Contract: actions.Contract{Provider: "stub", Version: "1"},
+		Contract:         actions.Contract{Provider: "stub", Version: "1"},
+		SensitiveReceipt: []string{"token"},
 	}
 }
 

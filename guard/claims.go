@@ -44,7 +44,7 @@ type Operation struct{ Tenant, ID string }
 
 // CheckArguments compares arguments that the service received, a JSON object,
 // with those that were allowed. advisory names the top-level ones that the
-// action type calls advisory. The error is a *Refusal with ReasonForbidden.
+// action type calls advisory. The error is a *RefusedError with ReasonForbidden.
 //
 // It is for services whose request is the arguments themselves. One that gets
 // them in another form has to rebuild the object first.

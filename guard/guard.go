@@ -76,7 +76,7 @@ func New(o Options) (*Guard, error) {
 // net/http, guardgrpc has those for gRPC.
 //
 // The caller performs the operation and calls one method of the Pass, unless the
-// Pass brings the response of an earlier request. The error is a *Refusal, and
+// Pass brings the response of an earlier request. The error is a *RefusedError, and
 // is logged here.
 func (g *Guard) Admit(ctx context.Context, token string, actionTypes ...string) (*Pass, error) {
 	claims, err := g.o.Verifier.Allow(ctx, token, actionTypes...)
@@ -102,7 +102,7 @@ func (g *Guard) Admit(ctx context.Context, token string, actionTypes ...string) 
 }
 
 // Judge says what an entry of a store means for a request: perform it (nil,
-// nil), answer with the response, or refuse it with a *Refusal.
+// nil), answer with the response, or refuse it with a *RefusedError.
 func Judge(claims Claims, entry Entry) (*Response, error) {
 	if entry.ArgumentsHash != claims.ArgumentsHash {
 		return nil, refuse(ReasonMismatch, nil)

@@ -109,7 +109,7 @@ func WriteResponse(w http.ResponseWriter, r Response, replayed bool) {
 }
 
 // WriteError answers a request that was refused: its status, and the reason as
-// JSON. Any other error than a *Refusal is ReasonUnavailable.
+// JSON. Any other error than a *RefusedError is ReasonUnavailable.
 func WriteError(w http.ResponseWriter, err error) {
 	reason := ReasonOf(err)
 	status := statusOf(reason)

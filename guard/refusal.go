@@ -31,28 +31,28 @@ const (
 	ReasonUnavailable Reason = "GUARD_UNAVAILABLE"
 )
 
-// Refusal is the error of a request that is refused before it did anything.
-type Refusal struct {
+// RefusedError is the error of a request that is refused before it did anything.
+type RefusedError struct {
 	Reason Reason // for everybody
 	Err    error  // for the service's own log; may be nil
 }
 
 // Error says all; answer with Reason alone.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	if r.Err == nil {
 		return "guard: " + string(r.Reason)
 	}
 	return fmt.Sprintf("guard: %s: %s", r.Reason, r.Err)
 }
 
-func (r *Refusal) Unwrap() error { return r.Err }
+func (r *RefusedError) Unwrap() error { return r.Err }
 
-func refuse(reason Reason, err error) *Refusal { return &Refusal{Reason: reason, Err: err} }
+func refuse(reason Reason, err error) *RefusedError { return &RefusedError{Reason: reason, Err: err} }
 
 // ReasonOf is the reason of any error of this package; what is unknown to it is
 // ReasonUnavailable.
 func ReasonOf(err error) Reason {
-	var r *Refusal
+	var r *RefusedError
 	if errors.As(err, &r) {
 		return r.Reason
 	}

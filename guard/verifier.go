@@ -68,7 +68,7 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return &Verifier{o}, nil
 }
 
-// Verify returns what a token says. The error is a *Refusal:
+// Verify returns what a token says. The error is a *RefusedError:
 // ReasonTokenRequired, ReasonTokenInvalid or ReasonUnavailable.
 func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if token == "" {

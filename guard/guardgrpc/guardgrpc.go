@@ -80,7 +80,7 @@ func (i *Interceptors) Unary(ctx context.Context, req any, info *grpc.UnaryServe
 	if pass.Replay != nil {
 		reply, err := unpack(*pass.Replay)
 		if err != nil {
-			return nil, Status(&guard.Refusal{Reason: guard.ReasonDone, Err: err})
+			return nil, Status(&guard.RefusedError{Reason: guard.ReasonDone, Err: err})
 		}
 		return reply, grpc.SetHeader(ctx, metadata.Pairs(ReplayKey, "true"))
 	}
@@ -109,7 +109,7 @@ func (i *Interceptors) Stream(srv any, stream grpc.ServerStream, info *grpc.Stre
 		return err
 	}
 	if pass.Replay != nil { // kept by another transport
-		return Status(&guard.Refusal{Reason: guard.ReasonDone})
+		return Status(&guard.RefusedError{Reason: guard.ReasonDone})
 	}
 	return perform(stream.Context(), pass, func(ctx context.Context) (guard.Response, error) {
 		return guard.Response{NotKept: true}, handle(srv, &guardedStream{stream, ctx})
@@ -219,7 +219,7 @@ func unpack(r guard.Response) (proto.Message, error) {
 }
 
 // Status is the gRPC error of a request that was refused: a code, and the reason
-// as ErrorInfo. Any other error than a *guard.Refusal is guard.ReasonUnavailable.
+// as ErrorInfo. Any other error than a *guard.RefusedError is guard.ReasonUnavailable.
 func Status(err error) error {
 	reason := guard.ReasonOf(err)
 	st := status.New(codeOf(reason), "refused: "+string(reason))

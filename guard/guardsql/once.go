@@ -18,7 +18,7 @@ import (
 //
 // When perform fails, its writes and the claim are undone in tx, its error is
 // returned, and the transaction can go on. Everything else that is returned is a
-// *guard.Refusal: guard.ReasonInProgress while another transaction performs it,
+// *guard.RefusedError: guard.ReasonInProgress while another transaction performs it,
 // guard.ReasonMismatch, guard.ReasonUnresolved (claimed by a Store),
 // guard.ReasonDone, and guard.ReasonUnavailable, after which tx is of no use.
 //
@@ -54,7 +54,7 @@ func claim(ctx context.Context, tx *sql.Tx, claims guard.Claims) (*guard.Respons
 		return nil, unavailable(fmt.Errorf("guardsql: lock: %w", err))
 	}
 	if !free {
-		return nil, &guard.Refusal{Reason: guard.ReasonInProgress}
+		return nil, &guard.RefusedError{Reason: guard.ReasonInProgress}
 	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT onceward_guard"); err != nil {
 		return nil, unavailable(fmt.Errorf("guardsql: savepoint: %w", err))
@@ -67,6 +67,6 @@ func claim(ctx context.Context, tx *sql.Tx, claims guard.Claims) (*guard.Respons
 	return guard.Judge(claims, entry)
 }
 
-func unavailable(err error) *guard.Refusal {
-	return &guard.Refusal{Reason: guard.ReasonUnavailable, Err: err}
+func unavailable(err error) *guard.RefusedError {
+	return &guard.RefusedError{Reason: guard.ReasonUnavailable, Err: err}
 }

@@ -21,19 +21,24 @@ func Issuer(s *secrets.Secrets) string {
 	return "urn:onceward:" + hex.EncodeToString(fingerprint[:16])
 }
 
+// PublicKeys are the keys that an installation serves, as a JSON Web Key Set.
+func PublicKeys(s *secrets.Secrets) ([]byte, error) { return signing.PublicKeys(signingKeys(s)) }
+
+func signingKeys(s *secrets.Secrets) []signing.Key {
+	var keys []signing.Key
+	for _, k := range s.SigningKeys() {
+		keys = append(keys, signing.Key{ID: k.ID, Private: k.Private, Primary: k.Primary})
+	}
+	return keys
+}
+
 // newSigner signs with the keys of the secrets as they are at that moment.
 func newSigner(c Config) (*signing.Signer, error) {
 	issuer := c.Issuer
 	if issuer == "" {
 		issuer = Issuer(c.Secrets)
 	}
-	signer, err := signing.New(signing.Options{Issuer: issuer, Keys: func() []signing.Key {
-		var keys []signing.Key
-		for _, k := range c.Secrets.SigningKeys() {
-			keys = append(keys, signing.Key{ID: k.ID, Private: k.Private, Primary: k.Primary})
-		}
-		return keys
-	}})
+	signer, err := signing.New(signing.Options{Issuer: issuer, Keys: func() []signing.Key { return signingKeys(c.Secrets) }})
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,12 @@ const KeysPath = "/.well-known/jwks.json"
 const keysMaxAge = 300
 
 // PublicKeys are the keys as a JSON Web Key Set: next, primary and old ones.
-func (s *Signer) PublicKeys() ([]byte, error) {
+func (s *Signer) PublicKeys() ([]byte, error) { return PublicKeys(s.o.Keys()) }
+
+// PublicKeys are the public halves of keys as a JSON Web Key Set.
+func PublicKeys(keys []Key) ([]byte, error) {
 	var public []jws.Key
-	for _, k := range s.o.Keys() {
+	for _, k := range keys {
 		key := make(ed25519.PublicKey, ed25519.PublicKeySize)
 		copy(key, k.Private[ed25519.SeedSize:])
 		public = append(public, jws.Key{ID: k.ID, Public: key})

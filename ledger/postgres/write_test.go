@@ -43,6 +43,19 @@ func TestWriteHappensWithItsMove(t *testing.T) {
 	}
 }
 
+// What the statement returns is redacted before anything of it is stored.
+func TestReceiptOfAWriteIsRedacted(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	withCredits(t, db)
+	change := crediting(inState(t, store, ledger.Running), credit, "cr_1", 5, nil)
+	change.Write.Redact = func([]byte) []byte { return []byte(`{"credit":"[redacted]"}`) }
+	done := apply(t, store, change)
+	if stored, err := store.Get(t.Context(), done.Tenant, done.ID); err != nil || string(done.Receipt) != `{"credit":"[redacted]"}` || string(stored.Receipt) != string(done.Receipt) {
+		t.Errorf("receipt is %s, stored %s, %v", done.Receipt, stored.Receipt, err)
+	}
+}
+
 func TestWriteThatIsFencedDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)

@@ -6,12 +6,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/secrets"
 )
 
 type secretsCmd struct {
 	Create  secretsCreateCmd  `cmd:"" help:"Create a set of secrets in a new folder."`
 	List    secretsListCmd    `cmd:"" help:"List the keys that are rotated."`
+	Public  secretsPublicCmd  `cmd:"" help:"Print the public keys, for those who check what was signed."`
 	Rotate  secretsRotateCmd  `cmd:"" help:"Make the next keys: known to all, used by nobody yet."`
 	Promote secretsPromoteCmd `cmd:"" help:"Use the next keys from now on."`
 	Retire  secretsRetireCmd  `cmd:"" help:"Remove an old key for ever."`
@@ -67,6 +69,32 @@ func (c *secretsListCmd) Run(s streams) error {
 	if !signs {
 		fmt.Fprintf(s.err, "There is no signing key: nothing is signed. Make one: onceward secrets rotate %s --signing\n", c.Dir)
 	}
+	return nil
+}
+
+type secretsPublicCmd struct {
+	Dir string `arg:"" type:"existingdir" help:"Folder with the secrets."`
+}
+
+func (*secretsPublicCmd) Help() string {
+	return "Example:\n  onceward secrets public ./secrets > jwks.json\n\nIt is the JSON Web Key Set that onceward serve --http-listen serves at /.well-known/jwks.json."
+}
+
+// Run prints the public keys.
+func (c *secretsPublicCmd) Run(s streams) error {
+	loaded, err := secrets.Load(c.Dir)
+	if err != nil {
+		return err
+	}
+	keys := loaded.SigningKeys()
+	if len(keys) == 0 {
+		return fmt.Errorf("%s has no signing key: make one with onceward secrets rotate %s --signing", c.Dir, c.Dir)
+	}
+	set, err := app.PublicKeys(loaded)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, string(set))
 	return nil
 }
 
