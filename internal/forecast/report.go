@@ -159,7 +159,7 @@ func verdict(t ActionType) string {
 	}
 	b.WriteString(".")
 	if faults := t.Mismatches + t.Invalid; faults > 0 {
-		fmt.Fprintf(&b, " Mend the callers first: %s would be refused for what they are, by a key that was used for something else (%d) or by invalid arguments (%d).",
+		fmt.Fprintf(&b, " Mend the callers first: %s would be refused whatever the policy says, for a key that was used for something else (%d) or for invalid arguments (%d).",
 			counted(faults, "request"), t.Mismatches, t.Invalid)
 	} else if t.Refused() == 0 {
 		b.WriteString(" Nothing that runs today would be refused.")
