@@ -151,7 +151,11 @@ func printExamples(w io.Writer, examples []forecast.Example) {
 		where := strings.Trim(e.RunID+"/"+e.StepID, "/")
 		rows = append(rows, []string{"  " + e.What, e.At.UTC().Format(time.RFC3339), e.ObservationID, where, e.Detail})
 	}
-	_ = printTable(w, rows) // as above
+	var table strings.Builder
+	_ = printTable(&table, rows) // a builder takes everything
+	for line := range strings.Lines(table.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n")) // an empty last column is blank
+	}
 }
 
 func total(list []forecast.Named) (n int64) {

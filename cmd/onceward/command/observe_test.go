@@ -118,7 +118,8 @@ func readingLogin(t *testing.T, db ledgertest.Database) string {
 			t.Error(err)
 			return
 		}
-		if _, err := conn.Exec(ctx, `DROP ROLE `+name); errors.Join(err, conn.Close(ctx)) != nil {
+		_, err = conn.Exec(ctx, `DROP ROLE `+name)
+		if err := errors.Join(err, conn.Close(ctx)); err != nil {
 			t.Error(err)
 		}
 	})
