@@ -74,12 +74,16 @@ func TestEachRowOfCausesDecides(t *testing.T) {
 			repeat(elsewhere), repeat(elsewhere, otherCall, later), repeat(elsewhere, ended(leftByConnection, time.Second)),
 			repeat(elsewhere, ended(answered, time.Minute), hours), repeat(elsewhere, serverDied), repeat(elsewhere, ended(leftByDeadline, soon+1)),
 		},
+		"told to ask again": {
+			repeat(ended(toldToWait, time.Second)), repeat(ended(toldToWait, soon), later, bothAre(noName)),
+			repeat(ended(toldToWait, time.Second), bothAre(noCall)), {fate: toldToWait, since: time.Second, age: time.Second},
+		},
 		"left by its connection": {
 			repeat(ended(leftByConnection, time.Second)), repeat(ended(leftByConnection, time.Second), later),
 			repeat(ended(leftByConnection, time.Second), bothAre(noName)), {fate: leftByConnection, since: time.Second, age: time.Second},
 		},
 		"its server died":                    {repeat(serverDied), repeat(serverDied, later, bothAre(noName))},
-		"another tool call in the same step": {repeat(otherCall), repeat(otherCall, later, ended(answered, time.Second)), repeat(otherCall, bothAre(noName), hours)},
+		"another tool call in the same step": {repeat(otherCall), repeat(otherCall, ended(toldToWait, time.Second)), repeat(otherCall, later, ended(answered, time.Second)), repeat(otherCall, bothAre(noName), hours)},
 		"another step of the same run":       {repeat(otherStep), repeat(otherStep, otherCall, ended(leftByDeadline, time.Second)), repeat(otherStep, elsewhere)},
 		"another run of the same tool call":  {repeat(otherRun), repeat(otherRun, elsewhere, hours)},
 		"another agent":                      {repeat(otherRun, otherCall, otherAgent)},
@@ -121,6 +125,7 @@ func TestCauseIsNotGuessed(t *testing.T) {
 		"other runs of nobody":                       repeat(otherRun, bothAre(noAgentName), bothAre(noCall)),
 		"one names its run":                          repeat(func(a *again) { a.first.RunID = "" }),
 		"left long ago by its deadline":              {fate: leftByDeadline, since: soon + 1, age: soon + 2},
+		"told long ago to ask again":                 {fate: toldToWait, since: soon + 1, age: soon + 2},
 		"left long ago by its connection":            {fate: leftByConnection, since: soon + 1, age: soon + 2},
 	} {
 		cause, stated, explanation := explain(a)
@@ -228,5 +233,33 @@ func TestCausesOfTheSampleTrace(t *testing.T) {
 		if played[name] == 0 {
 			t.Errorf("the trace repeats nothing in the case %s", name)
 		}
+	}
+}
+
+// An answer has the cause, and it is counted.
+func TestDuplicateIsExplainedAndCounted(t *testing.T) {
+	t.Parallel()
+	book := &tallyBook{}
+	s := &Server{tallies: newTallies(book.add, quiet())}
+	op := paid("4.90", "EUR")
+	op.Run, op.CreatedAt = ledger.Run{RunID: "run", StepID: "step", ToolCallID: "call_1"}, time.Now().Add(-time.Second)
+	req := &oncewardv1.RequestActionRequest{Run: &oncewardv1.RunContext{RunId: "run", StepId: "step", ToolCallId: "call_2"}}
+	got := s.explained(req, op, answered, time.Second)
+	if got.GetCause() != oncewardv1.RetryCause_RETRY_CAUSE_MODEL_RETRY || got.GetStated() || !strings.Contains(got.GetExplanation(), "another tool call") {
+		t.Errorf("explained as %s", got)
+	}
+	req.RetryCause = oncewardv1.RetryCause_RETRY_CAUSE_TOOL_TIMEOUT
+	if got = s.explained(req, op, answered, time.Second); got.GetCause() != req.GetRetryCause() || !got.GetStated() {
+		t.Errorf("explained as %s", got)
+	}
+	req, op.Reason = &oncewardv1.RequestActionRequest{}, doubtLeaseExpired
+	op.Run = ledger.Run{}
+	if got = s.explained(req, op, fateUnknown, 0); got.GetCause() != oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT {
+		t.Errorf("explained as %s", got)
+	}
+	s.tallies.flush(t.Context())
+	want := "acme refund duplicate model_retry false EUR: 1 4.9\nacme refund duplicate network_timeout false EUR: 1 4.9\nacme refund duplicate tool_timeout true EUR: 1 4.9"
+	if counted := book.counted(); counted != want {
+		t.Errorf("counted\n%s\nwant\n%s", counted, want)
 	}
 }

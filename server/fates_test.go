@@ -6,22 +6,48 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onceward/onceward/ledger"
 )
 
 func TestFates(t *testing.T) {
 	t.Parallel()
+	finished, running := ledger.Operation{ID: "op", State: ledger.Succeeded}, ledger.Operation{ID: "op", State: ledger.Running}
 	for name, tt := range map[string]struct {
-		end  func(f *fates)
+		end  func(ctx context.Context, f *fates)
 		want fate
 	}{
-		"answered":             {func(f *fates) { f.answered("op") }, answered},
-		"left without a cause": {func(f *fates) { f.left("op", nil) }, answered},
-		"left by its deadline": {func(f *fates) { f.left("op", fmt.Errorf("wait: %w", context.DeadlineExceeded)) }, leftByDeadline},
-		"cancelled":            {func(f *fates) { f.left("op", context.Canceled) }, leftByConnection},
-		"waits":                {func(*fates) {}, stillWaiting},
-		"waits, another left": {func(f *fates) {
+		"answered": {func(ctx context.Context, f *fates) { f.done(ctx, finished) }, answered},
+		"answered just in time": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithTimeout(ctx, answerMargin)
+			defer cancel()
+			f.done(ctx, finished)
+		}, answered},
+		"its wait was over": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			f.done(ctx, running)
+		}, toldToWait},
+		"its deadline cut the wait": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithTimeout(ctx, answerMargin)
+			defer cancel()
+			f.done(ctx, running)
+		}, leftByDeadline},
+		"left by its deadline": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			<-ctx.Done()
+			f.done(ctx, finished) // which it does not get any more
+		}, leftByDeadline},
+		"cancelled": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			f.done(ctx, running)
+		}, leftByConnection},
+		"waits": {func(context.Context, *fates) {}, stillWaiting},
+		"waits, another is told to ask again": {func(ctx context.Context, f *fates) {
 			f.arrived("op")
-			f.left("op", context.DeadlineExceeded)
+			f.done(ctx, running)
 		}, stillWaiting},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +57,7 @@ func TestFates(t *testing.T) {
 				if got, _ := f.arrived("op"); got != fateUnknown {
 					t.Errorf("before the first caller: %d", got)
 				}
-				tt.end(f)
+				tt.end(t.Context(), f)
 				time.Sleep(3 * time.Second)
 				got, since := f.arrived("op")
 				if got != tt.want {
@@ -61,12 +87,12 @@ func TestFatesAreBounded(t *testing.T) {
 	for i := range maxFates + more {
 		id := fmt.Sprint(i)
 		f.arrived(id)
-		f.answered(id)
+		f.done(t.Context(), ledger.Operation{ID: id, State: ledger.Succeeded})
 	}
 	if len(f.known) != maxFates || len(f.order) != maxFates {
 		t.Errorf("%d operations are known, in %d places; want %d", len(f.known), len(f.order), maxFates)
 	}
-	f.left("0", context.Canceled)
+	f.done(t.Context(), ledger.Operation{ID: "0"}) // forgotten meanwhile
 	for id, want := range map[string]fate{"0": fateUnknown, fmt.Sprint(more + 1): answered, fmt.Sprint(maxFates + more - 1): answered} {
 		if got, _ := f.arrived(id); got != want {
 			t.Errorf("operation %s: fate %d, want %d", id, got, want)
