@@ -215,7 +215,7 @@ var causes = [...]causeRow{
 		// never saw the answer.
 		name: "the answer was lost",
 		when: func(a again) bool {
-			return a.sameStep() && a.sameToolCall() && a.sameInstance() && !a.grew() && a.fate == answered && a.since <= soon
+			return a.sameStep() && a.sameToolCall() && a.sameInstance() && a.fate == answered && a.since <= soon
 		},
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT,
 		because: "The same instance sends the same message again soon after it was answered: the answer did not reach it.",
