@@ -24,6 +24,10 @@ type again struct {
 	age time.Duration
 }
 
+// doubtLeaseExpired is the ledger's reason for doubt about an operation whose
+// server did not report.
+const doubtLeaseExpired = "lease_expired"
+
 // Bounds of what belongs together in time.
 const (
 	// soon is how long after the last caller left somebody comes because it
@@ -49,6 +53,17 @@ func explain(a again) (cause oncewardv1.RetryCause, stated bool, explanation str
 	}
 	return oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED, false,
 		"Not known: what the two requests say of themselves fits several causes. Requests that name run, step, attempt, tool call and instance can be told apart."
+}
+
+// explained explains and counts a request that is answered from an operation that
+// existed before it. What became of the caller before is as fates.arrived says.
+func (s *Server) explained(req *oncewardv1.RequestActionRequest, op ledger.Operation, last fate, since time.Duration) *oncewardv1.Duplicate {
+	cause, stated, explanation := explain(again{
+		cause: req.GetRetryCause(), run: fromRun(req.GetRun()), first: op.Run, fate: last, since: since,
+		died: op.Reason == doubtLeaseExpired, age: time.Since(op.CreatedAt),
+	})
+	s.tallies.duplicate(op, cause, stated)
+	return &oncewardv1.Duplicate{Cause: cause, Stated: stated, Explanation: explanation}
 }
 
 // causeRow is one rule: what a repeated request shows, and what it means.
@@ -77,7 +92,7 @@ var causes = [...]causeRow{
 		name:    "left by its deadline",
 		when:    func(a again) bool { return a.sameStep() && a.fate == leftByDeadline && a.since <= soon },
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_TOOL_TIMEOUT,
-		because: "The caller before it gave up at its deadline, before there was an answer.",
+		because: "The time of the caller before it ended before there was an outcome.",
 	},
 	{
 		// The first worker waits for its answer, so it did not crash, and its
@@ -119,6 +134,16 @@ var causes = [...]causeRow{
 		when:    func(a again) bool { return a.otherInstance() && a.sameStep() && a.run.RunID != "" },
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_CRASH_REPLAY,
 		because: "Another instance asks in the same step of the same run: the run was taken up again elsewhere.",
+	},
+	{
+		// It does as it was told. A model that was told so, and makes another tool
+		// call, has its own row below.
+		name: "told to ask again",
+		when: func(a again) bool {
+			return a.sameStep() && !a.otherInstance() && !a.otherToolCall() && a.fate == toldToWait && a.since <= soon
+		},
+		cause:   oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY,
+		because: "The caller before it was told to ask again, because the operation was not finished.",
 	},
 	{
 		// It was cut off, and the same process comes again.
@@ -190,7 +215,7 @@ var causes = [...]causeRow{
 		// never saw the answer.
 		name: "the answer was lost",
 		when: func(a again) bool {
-			return a.sameStep() && a.sameToolCall() && a.sameInstance() && !a.grew() && a.fate == answered && a.since <= soon
+			return a.sameStep() && a.sameToolCall() && a.sameInstance() && a.fate == answered && a.since <= soon
 		},
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT,
 		because: "The same instance sends the same message again soon after it was answered: the answer did not reach it.",

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/ledger"
 )
 
 // fate is what became of a caller.
@@ -13,8 +15,9 @@ type fate int
 const (
 	fateUnknown      fate = iota // no caller of the operation was seen here, or too long ago
 	stillWaiting                 // it waits for the operation
-	answered                     // it got an answer, as far as this server can tell
-	leftByDeadline               // its deadline passed
+	answered                     // it got the outcome, as far as this server can tell
+	toldToWait                   // its wait was over first: it was told to ask again
+	leftByDeadline               // its deadline passed, or cut its wait short
 	leftByConnection             // it cancelled its call, or its connection broke
 )
 
@@ -43,7 +46,7 @@ func newFates() *fates { return &fates{known: map[string]*fateEntry{}} }
 
 // arrived notes that a caller came for an operation, and returns what became of
 // the one before it, and how long ago (0 while it waits). Each call is followed
-// by one of left or answered.
+// by one of done.
 func (f *fates) arrived(operationID string) (last fate, since time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,21 +78,28 @@ func (f *fates) remember(operationID string, e *fateEntry) {
 	f.known[operationID] = e
 }
 
-// left notes that a caller left before it had an answer: cause is its context's
-// error. Without one it was answered.
-func (f *fates) left(operationID string, cause error) {
-	switch {
-	case cause == nil:
-		f.ended(operationID, answered)
-	case errors.Is(cause, context.DeadlineExceeded):
-		f.ended(operationID, leftByDeadline)
-	default:
-		f.ended(operationID, leftByConnection)
-	}
+// done notes how a call about an operation ended: ctx is the caller's, op what it
+// is answered with.
+func (f *fates) done(ctx context.Context, op ledger.Operation) {
+	f.ended(op.ID, fateOf(ctx, op))
 }
 
-// answered notes that a caller got an answer.
-func (f *fates) answered(operationID string) { f.ended(operationID, answered) }
+func fateOf(ctx context.Context, op ledger.Operation) fate {
+	switch err := ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return leftByDeadline
+	case err != nil:
+		return leftByConnection
+	case settled(op):
+		return answered
+	}
+	// A wait ends shortly before the deadline, so that the caller still hears
+	// what is known. What it wanted by then it did not get.
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= answerMargin {
+		return leftByDeadline
+	}
+	return toldToWait
+}
 
 func (f *fates) ended(operationID string, how fate) {
 	f.mu.Lock()

@@ -158,10 +158,17 @@ func verdict(t ActionType) string {
 		fmt.Fprintf(&b, ", and ask a reviewer %s", times(t.Approvals))
 	}
 	b.WriteString(".")
-	if faults := t.Mismatches + t.Invalid; faults > 0 {
-		fmt.Fprintf(&b, " Mend the callers first: %s would be refused for what they are, by a key that was used for something else (%d) or by invalid arguments (%d).",
-			counted(faults, "request"), t.Mismatches, t.Invalid)
-	} else if t.Refused() == 0 {
+	var faults []string
+	if t.Mismatches > 0 {
+		faults = append(faults, counted(t.Mismatches, "request")+" with a key that was used for something else")
+	}
+	if t.Invalid > 0 {
+		faults = append(faults, counted(t.Invalid, "request")+" with invalid arguments")
+	}
+	switch {
+	case len(faults) > 0:
+		fmt.Fprintf(&b, " Mend the callers first: whatever the policy says, %s would be refused.", strings.Join(faults, " and "))
+	case t.Refused() == 0:
 		b.WriteString(" Nothing that runs today would be refused.")
 	}
 	return b.String()
@@ -175,10 +182,14 @@ func counted(n int64, what string) string {
 }
 
 func times(n int64) string {
-	if n == 1 {
+	switch n {
+	case 1:
 		return "once"
+	case 2:
+		return "twice"
+	default:
+		return fmt.Sprintf("%d times", n)
 	}
-	return fmt.Sprintf("%d times", n)
 }
 
 func percent(part, whole int64) string {

@@ -102,7 +102,11 @@ func (c *observeReportCmd) reports(ctx context.Context, store *postgres.Store) (
 // printForecast writes a report for people: what would happen a day, then what
 // that means for each action type.
 func printForecast(w io.Writer, r forecast.Report) {
-	fmt.Fprintf(w, "Tenant %s, observed for %.1f days until %s. What enforcing would do, a day:\n\n", r.Tenant, r.Days, r.To.Format(time.RFC3339))
+	long := fmt.Sprintf("%.1f days", r.Days)
+	if r.Days < 2 {
+		long = fmt.Sprintf("%.1f hours", 24*r.Days)
+	}
+	fmt.Fprintf(w, "Tenant %s, observed for %s until %s. What enforcing would do, a day:\n\n", r.Tenant, long, r.To.Format(time.RFC3339))
 	rows := [][]string{{"ACTION TYPE", "REQUESTS", "SENT", "DUPLICATES", "MISMATCHES", "INVALID", "APPROVALS", "BY RULE", "BY BUDGET", "BY INTENT"}}
 	for _, t := range r.ActionTypes {
 		row := []string{t.ActionType}
@@ -112,10 +116,13 @@ func printForecast(w io.Writer, r forecast.Report) {
 		rows = append(rows, row)
 	}
 	_ = printTable(w, rows) // it writes to w, whose errors no line here checks
+	if r.Days < 1 {
+		fmt.Fprintln(w, "\nLess than a day was observed: what a day has is extrapolated from it.")
+	}
 	for _, t := range r.ActionTypes {
 		fmt.Fprintf(w, "\n%s: %s\n  %s\n", t.ActionType, requests(t.Requests), t.Verdict)
 		for _, m := range t.Money {
-			fmt.Fprintf(w, "  money: %s %s sent, %s by duplicates, %s refused\n", m.Currency, m.Sent, m.Duplicates, m.Refused)
+			fmt.Fprintf(w, "  money: %s %s sent, %s by duplicates, %s refused\n", m.Currency, money(m.Sent), money(m.Duplicates), money(m.Refused))
 		}
 		printNamed(w, "refused by rule", t.RefusedByRule)
 		printNamed(w, "refused by budget", t.RefusedByBudget)
@@ -144,7 +151,11 @@ func printExamples(w io.Writer, examples []forecast.Example) {
 		where := strings.Trim(e.RunID+"/"+e.StepID, "/")
 		rows = append(rows, []string{"  " + e.What, e.At.UTC().Format(time.RFC3339), e.ObservationID, where, e.Detail})
 	}
-	_ = printTable(w, rows) // as above
+	var table strings.Builder
+	_ = printTable(&table, rows) // a builder takes everything
+	for line := range strings.Lines(table.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n")) // an empty last column is blank
+	}
 }
 
 func total(list []forecast.Named) (n int64) {

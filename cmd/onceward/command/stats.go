@@ -110,13 +110,21 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 func rate(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // sums lists amounts, or a dash for none.
-func sums(money []*oncewardv1.Money) string {
-	texts := make([]string, len(money))
-	for i, m := range money {
-		texts[i] = m.GetAmount() + " " + m.GetCurrency()
+func sums(amounts []*oncewardv1.Money) string {
+	texts := make([]string, len(amounts))
+	for i, m := range amounts {
+		texts[i] = money(m.GetAmount()) + " " + m.GetCurrency()
 	}
 	if len(texts) == 0 {
 		return "-"
 	}
 	return strings.Join(texts, ", ")
+}
+
+// money writes an exact decimal as people do: 2842.5 is 2842.50.
+func money(amount string) string {
+	if point := strings.IndexByte(amount, '.'); point >= 0 && point == len(amount)-2 {
+		return amount + "0"
+	}
+	return amount
 }
