@@ -2,8 +2,10 @@ package actions
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +48,60 @@ func Redact(text []byte, paths []string) []byte {
 		return []byte(strconv.Quote(Redacted))
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// minScrubbed is the shortest value that is looked for, in bytes: a shorter one
+// would match innocent text.
+const minScrubbed = 4
+
+// Scrub returns a text in which [Redacted] stands in place of every sensitive
+// argument that it repeats: providers say in their errors what they were sent.
+// It finds the texts and numbers at the dotted paths ([Spec.SensitiveArgs]) and
+// below them, as they are spelt in the arguments.
+func (a Arguments) Scrub(text string, paths []string) string {
+	if text == "" || len(paths) == 0 {
+		return text
+	}
+	var values []string
+	for _, path := range paths {
+		values = appendScalars(values, a.value, strings.Split(path, "."))
+	}
+	// The longest first: what is left of a longer one would still tell a part.
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	for _, value := range slices.Compact(values) {
+		text = strings.ReplaceAll(text, value, Redacted)
+	}
+	return text
+}
+
+// appendScalars appends the texts and numbers at a path and below it, through
+// lists.
+func appendScalars(values []string, at any, path []string) []string {
+	switch v := at.(type) {
+	case map[string]any:
+		if len(path) > 0 {
+			return appendScalars(values, v[path[0]], path[1:])
+		}
+		for _, member := range v {
+			values = appendScalars(values, member, nil)
+		}
+	case []any:
+		for i, element := range v {
+			if len(path) > 0 && path[0] == strconv.Itoa(i) {
+				values = appendScalars(values, element, path[1:])
+			}
+			values = appendScalars(values, element, path)
+		}
+	case string:
+		if len(path) == 0 && len(v) >= minScrubbed {
+			values = append(values, v)
+		}
+	case json.Number:
+		if len(path) == 0 && len(v) >= minScrubbed {
+			values = append(values, v.String())
+		}
+	}
+	return values
 }
 
 var errTrailing = errors.New("more than one value")

@@ -50,3 +50,27 @@ func TestRedactDeep(t *testing.T) {
 		t.Error("a value in nested lists is shown")
 	}
 }
+
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	args, err := actions.ParseArguments([]byte(`{"to":"ada@example.com","card":{"n":40000566,"name":"Ada"},"lines":[{"text":"secret one"},{"text":"secret one and more"}],"order":"or_1001"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ text, paths, want string }{
+		{"", "to", ""},
+		{"ada@example.com is unknown", "", "ada@example.com is unknown"},
+		{"ada@example.com is unknown: ada@example.com", "to", "[redacted] is unknown: [redacted]"},
+		{"order or_1001 of ada@example.com", "to", "order or_1001 of [redacted]"},
+		{"card 40000566 of Ada", "card", "card [redacted] of Ada"},
+		{"card 40000566", "card.n", "card [redacted]"},
+		{"card 40000566", "card.n.deeper", "card 40000566"},
+		{"no secret one and more", "lines.text", "no [redacted]"},
+		{"no secret one and more", "lines.0.text", "no [redacted] and more"},
+		{"nothing", "nowhere", "nothing"},
+	} {
+		if got := args.Scrub(c.text, strings.Fields(c.paths)); got != c.want {
+			t.Errorf("Scrub(%q, %s) = %q, want %q", c.text, c.paths, got, c.want)
+		}
+	}
+}

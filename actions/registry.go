@@ -129,7 +129,7 @@ func register(adapters []Adapter) (*registered, error) {
 		return nil, err
 	}
 	slices.SortFunc(r.sorted, func(a, b *Action) int { return strings.Compare(a.Spec.Type, b.Spec.Type) })
-	return r, nil
+	return r, checkShared(r.sorted)
 }
 
 // Get returns the action of a type, or false when it is not registered.

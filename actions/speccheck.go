@@ -2,6 +2,7 @@ package actions
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,33 @@ func (s Spec) checkIntentParts(intent Intent, bad badFunc) {
 			bad("intent %s: part %s: argument %s is sensitive, and the text of the intent would show it", intent.Name, p.Name, path)
 		}
 	}
+}
+
+// checkShared wants the same part names wherever an intent is named: with
+// others, two action types would look as if they shared it and never meet.
+func checkShared(all []*Action) error {
+	type use struct{ action, parts string }
+	first := map[string]use{}
+	var errs []error
+	for _, a := range all {
+		for _, intent := range a.Spec.Intents {
+			names := make([]string, len(intent.Parts))
+			for i, p := range intent.Parts {
+				names[i] = p.Name
+			}
+			slices.Sort(names)
+			now := use{a.Spec.Type, strings.Join(names, ", ")}
+			was, known := first[intent.Name]
+			switch {
+			case !known:
+				first[intent.Name] = now
+			case was.parts != now.parts:
+				errs = append(errs, fmt.Errorf("action type %q: intent %s has the parts %s here and %s in %s: "+
+					"action types share an intent under the same part names alone", now.action, intent.Name, now.parts, was.parts, was.action))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s Spec) checkSensitive(bad badFunc) {

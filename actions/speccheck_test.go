@@ -73,3 +73,21 @@ func TestSpecCheckGoals(t *testing.T) {
 		})
 	}
 }
+
+// Action types that name one intent with different parts would never meet.
+func TestIntentsAreShared(t *testing.T) {
+	t.Parallel()
+	spec := func(actionType string, parts ...KeyPart) stub {
+		s := goodSpec(actionType)
+		s.Intents = []Intent{{Name: "order_refund", Parts: parts}}
+		return stub{spec: s}
+	}
+	order, shop := KeyPart{"order", "arguments.order"}, KeyPart{"shop", "arguments.shop"}
+	if _, err := NewRegistry(spec("a.refund", order, shop), spec("b.coupon", shop, KeyPart{"order", "arguments.for"})); err != nil {
+		t.Error(err)
+	}
+	_, err := NewRegistry(spec("b.coupon", order, shop), spec("a.refund", order))
+	if err == nil || !strings.Contains(err.Error(), `action type "b.coupon": intent order_refund has the parts order, shop here and order in a.refund`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,4 +81,65 @@ func TestFiles(t *testing.T) {
 	if err != nil || len(files["provider.yaml"]) == 0 {
 		t.Errorf("got %d files (%v)", len(files), err)
 	}
+}
+
+// What moves money says how much, and what a second one would be: budgets and
+// intents are no better than what the entries say.
+func TestMoneyIsCounted(t *testing.T) {
+	// The link is paid by whom it may concern, and the order is captured later.
+	movesNone := []string{"adyen.payment_link.create", "paypal.order.create"}
+	counted := 0
+	for _, a := range everyAction(t) {
+		arguments, _ := a.Arguments["properties"].(map[string]any)
+		_, amount := arguments["amount"]
+		_, currency := arguments["currency"]
+		if a.Owner == "payments" && a.Type != "stripe.customer.create" && len(a.Intents) == 0 {
+			t.Errorf("%s: money without an intent: a planner that says it anew would move it twice", a.Type)
+		}
+		if !amount || !currency || slices.Contains(movesNone, a.Type) {
+			continue
+		}
+		counted++
+		if a.Spending == nil || a.Spending.Amount == "" || a.Spending.Counterparty == "" {
+			t.Errorf("%s: has an amount with its currency, and no spending", a.Type)
+		}
+	}
+	if counted < 8 {
+		t.Errorf("only %d actions have an amount with its currency", counted)
+	}
+}
+
+// Addresses of people are marked wherever an argument is one.
+func TestAddressesAreSensitive(t *testing.T) {
+	marked := 0
+	for _, a := range everyAction(t) {
+		arguments, _ := a.Arguments["properties"].(map[string]any)
+		for name, schema := range arguments {
+			property, _ := schema.(map[string]any)
+			pattern, _ := property["pattern"].(string)
+			if !strings.Contains(pattern, "@") || name == "from" {
+				continue
+			}
+			marked++
+			if a.Sensitive == nil || !slices.Contains(a.Sensitive.Arguments, name) {
+				t.Errorf("%s: %s is an address, and not marked as sensitive", a.Type, name)
+			}
+		}
+	}
+	if marked < 10 {
+		t.Errorf("only %d arguments are addresses", marked)
+	}
+}
+
+func everyAction(t *testing.T) map[string]*definition.Action {
+	t.Helper()
+	names, err := catalog.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := catalog.Load(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Actions
 }

@@ -210,7 +210,8 @@ type scripted struct {
 func (*scripted) Spec() actions.Spec {
 	return actions.Spec{
 		Type: "pay.charge", Version: "1", Schema: json.RawMessage(`{"type":"object"}`), MaxAttempts: 5,
-		Contract: actions.Contract{Provider: "fakepay", Version: "1", Protection: actions.Protection{Failures: 2, OpenFor: time.Minute, RetryFloor: 3}},
+		SensitiveArgs: []string{"card"},
+		Contract:      actions.Contract{Provider: "fakepay", Version: "1", Protection: actions.Protection{Failures: 2, OpenFor: time.Minute, RetryFloor: 3}},
 	}
 }
 
@@ -320,4 +321,53 @@ func TestAttemptsWaitForTheirProvider(t *testing.T) {
 			t.Errorf("%d claims and %d sent, want 6 and 6", store.claims, adapter.sent)
 		}
 	})
+}
+
+// remembering is a ledger that keeps what it is told.
+type remembering struct {
+	counting
+	changes []ledger.Change
+}
+
+func (r *remembering) Apply(ctx context.Context, change ledger.Change) (ledger.Operation, error) {
+	r.changes = append(r.changes, change)
+	return r.counting.Apply(ctx, change)
+}
+
+type sealedCard struct{}
+
+func (sealedCard) Unseal([]byte, string, string) ([]byte, error) {
+	return []byte(`{"card":"4000056655665556"}`), nil
+}
+
+// What a provider repeats of sensitive arguments is neither logged nor stored.
+func TestFailuresRepeatNothingSensitive(t *testing.T) {
+	t.Parallel()
+	const card = "4000056655665556"
+	store, log := &remembering{}, &strings.Builder{}
+	registry, err := actions.NewRegistry(&scripted{answers: []actions.Outcome{{Kind: actions.Rejected, Failure: actions.Failure{
+		Code: "bad_card", Message: "No such card " + card + ".", Evidence: "HTTP 400: " + card,
+		Violations: []actions.Violation{{Field: "card", Message: card + " is no card"}},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(Options{Ledger: store, Registry: registry, Sealer: sealedCard{}, Secret: make([]byte, 32), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Abandon()
+	op := ledger.Operation{Tenant: "acme", ID: NewID(), ActionType: "pay.charge", AdapterVersion: "1", ContractVersion: "1", State: ledger.Pending}
+	if _, err := d.Attempt(t.Context(), op, ledger.Claim, worker); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := json.Marshal(store.changes)
+	if err != nil || len(store.changes) != 1 || !strings.Contains(string(stored), actions.Redacted) {
+		t.Errorf("stored %s, %v", stored, err)
+	}
+	for where, text := range map[string]string{"ledger": string(stored), "log": log.String()} {
+		if strings.Contains(text, card) {
+			t.Errorf("the %s has the card: %s", where, text)
+		}
+	}
 }

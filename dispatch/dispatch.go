@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -311,6 +312,7 @@ func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.C
 // run makes a claimed attempt and settles it.
 func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
 	outcome := d.gates.of(p.action.Spec.Contract).through(op, func() actions.Outcome { return d.execute(p, op, claimed) })
+	outcome.Failure = scrubbed(outcome.Failure, p.call.Arguments, p.action.Spec.SensitiveArgs)
 	d.logAttempt(op, outcome)
 	return d.settle(op, p.action.Spec, outcome)
 }
@@ -339,6 +341,17 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 	ctx, cancel := context.WithTimeout(context.Background(), p.action.Spec.Timeout)
 	defer cancel()
 	return p.action.Adapter.Execute(ctx, call)
+}
+
+// scrubbed is a failure without sensitive arguments, which providers repeat: it
+// is logged, stored and shown.
+func scrubbed(f actions.Failure, args actions.Arguments, sensitive []string) actions.Failure {
+	f.Message, f.Evidence = args.Scrub(f.Message, sensitive), args.Scrub(f.Evidence, sensitive)
+	f.Violations = slices.Clone(f.Violations)
+	for i := range f.Violations {
+		f.Violations[i].Message = args.Scrub(f.Violations[i].Message, sensitive)
+	}
+	return f
 }
 
 // logAttempt writes the one line that each attempt has in the log.

@@ -75,6 +75,10 @@ func hurried(s actions.Spec) actions.Spec {
 	}
 	// Approval is the server's business, and the proof would be the one who gives it.
 	s.RequiresApproval = false
+	// So are intents. And the paths share their providers, which fail on purpose in
+	// most of them: no path may stop another.
+	s.Intents = nil
+	s.Contract.Protection = actions.Protection{Failures: 1000, OpenFor: time.Second, RetryShare: 100, RetryFloor: 10_000}
 	return s
 }
 

@@ -263,7 +263,7 @@ func (r *Reconciler) watch(ctx context.Context, op ledger.Operation) error {
 		return errors.Join(err, r.Ledger.EndWatch(ctx, op))
 	}
 	if looker, ok := action.Adapter.(actions.Looker); ok {
-		finding := r.find(ctx, op, looker, args)
+		finding := r.find(ctx, op, action.Spec, looker, args)
 		if err := r.landed(ctx, op, finding); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
 
 // lookUp asks the provider whether the effect exists, and acts on the finding.
 func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments, now time.Time) error {
-	finding := r.find(ctx, op, looker, args)
+	finding := r.find(ctx, op, spec, looker, args)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func absent(change ledger.Change, spec actions.Spec, now time.Time) ledger.Chang
 }
 
 // find calls the adapter's look-up, in its time and behind a recover.
-func (r *Reconciler) find(ctx context.Context, op ledger.Operation, looker actions.Looker, args actions.Arguments) (finding actions.Finding) {
+func (r *Reconciler) find(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments) (finding actions.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, r.LookupTimeout)
 	defer cancel()
 	defer func() {
@@ -199,6 +199,10 @@ func (r *Reconciler) find(ctx context.Context, op ledger.Operation, looker actio
 			r.log(op).Error("look-up panicked", "panic", p)
 			finding = actions.Finding{Detail: "the adapter panicked"}
 		}
+		// Providers repeat what they were sent.
+		finding.Detail = args.Scrub(finding.Detail, spec.SensitiveArgs)
+		finding.Failure.Message = args.Scrub(finding.Failure.Message, spec.SensitiveArgs)
+		finding.Failure.Evidence = args.Scrub(finding.Failure.Evidence, spec.SensitiveArgs)
 	}()
 	return looker.Lookup(ctx, actions.Query{
 		Call: r.Dispatcher.Call(op, args), ProviderReference: op.ProviderReference,

@@ -139,7 +139,7 @@ var Omitted any = omitted{} //nolint:gochecknoglobals // a sentinel value, never
 // Eval returns the value of the expression: nil, bool, string, json.Number,
 // time.Time, []any, map[string]any, or Omitted for an empty optional. It fails
 // when a member is missing, types do not fit, the result is a double, or it costs
-// too much.
+// too much. Its errors name the expression and repeat no value.
 func (x *Expression) Eval(vars Vars) (any, error) {
 	result, err := x.eval(vars)
 	if err != nil {
@@ -155,7 +155,7 @@ func (x *Expression) Eval(vars Vars) (any, error) {
 func (x *Expression) eval(vars Vars) (ref.Val, error) {
 	result, _, err := x.program.Eval(map[string]any(vars))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", x.text, err)
+		return nil, fmt.Errorf("%s: %s", x.text, reasonOf(err, x.text))
 	}
 	return result, nil
 }

@@ -34,12 +34,16 @@ func newLoyalty(o providerOptions) (*loyalty, error) {
 	base := strings.TrimRight(o.BaseURL, "/")
 	sender, err := httpaction.NewSender(httpaction.Options{
 		Origins: []string{base}, PrivateNetworks: o.PrivateNetworks, Timeout: attemptTimeout,
-		Credential: func(context.Context, httpaction.Request) (http.Header, error) {
+		Credential: func(ctx context.Context, _ httpaction.Request) (http.Header, error) {
 			token, err := o.Token()
 			if err != nil {
 				return nil, err
 			}
-			return http.Header{"Authorization": {"Bearer " + token}}, nil
+			header := http.Header{"Authorization": {"Bearer " + token}}
+			if operation, ok := ctx.Value(operationTokenKey{}).(string); ok {
+				header.Set(httpaction.TokenHeader, operation)
+			}
+			return header, nil
 		},
 	})
 	if err != nil {
@@ -61,6 +65,18 @@ func newLoyalty(o providerOptions) (*loyalty, error) {
 		return nil, err
 	}
 	return &loyalty{base: base, sender: sender, classifier: classifier}, nil
+}
+
+type operationTokenKey struct{}
+
+// withOperationToken has the provider's client send an operation token with the
+// write. It is a credential: no part of the request that is the same for every
+// attempt.
+func withOperationToken(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, operationTokenKey{}, token)
 }
 
 // receiptFields are what callers get to see of a grant.

@@ -17,6 +17,9 @@ const (
 	// in description. A change of either means another number here.
 	version, contractVersion = "1", "1"
 
+	// tokenAudience is what the provider knows itself by.
+	tokenAudience = "https://loyalty.internal"
+
 	attemptTimeout = 20 * time.Second
 	// answerTime is kept of a call's time, but never more than a tenth of it, for
 	// the answer to travel: what is known here should not become a doubt on its
@@ -62,8 +65,15 @@ func (*service) Describe(context.Context, *oncewardv1.DescribeRequest) (*oncewar
 			{Name: "order", From: "arguments.order_id"},
 		},
 		AdvisoryArguments: []string{"note"},
-		AttemptTimeout:    durationpb.New(attemptTimeout),
-		CanLookUp:         true,
+		// Under whatever key: while one grant for an order is open, no second one.
+		Intents: []*oncewardv1.Intent{{
+			Name: "order_points", Parts: []*oncewardv1.KeyPart{{Name: "order", From: "arguments.order_id"}},
+		}},
+		SensitiveArguments: []string{"note"},
+		// The provider is a service of ours: it may ask for our operation tokens.
+		TokenAudience:  tokenAudience,
+		AttemptTimeout: durationpb.New(attemptTimeout),
+		CanLookUp:      true,
 		Contract: &oncewardv1.AdapterContract{
 			Provider: "loyalty", Version: contractVersion,
 			Keys: &oncewardv1.KeyRules{
@@ -96,6 +106,7 @@ func (s *service) Execute(ctx context.Context, r *oncewardv1.ExecuteRequest) (*o
 		defer cancel()
 	}
 	// With no time left nothing is sent, and the provider's client says so.
+	ctx = withOperationToken(ctx, r.GetOperationToken())
 	outcome := s.loyalty.grant(ctx, g, r.GetOperationId(), r.GetProviderKey())
 	return &oncewardv1.ExecuteResponse{Outcome: toOutcome(outcome)}, nil
 }

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/onceward/onceward/actions/httpaction"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -50,5 +55,38 @@ func TestNothingIsSent(t *testing.T) {
 	}
 	if asked {
 		t.Error("the provider's token was asked for: something was about to be sent")
+	}
+}
+
+// TestOperationToken: the token of an attempt goes to the provider with the
+// write, and where there is none nothing stands in its place.
+func TestOperationToken(t *testing.T) {
+	t.Parallel()
+	got := make(chan []string, 1)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Values(httpaction.TokenHeader)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"gr_1","member_id":"mb_7","points":49}`)
+	}))
+	t.Cleanup(provider.Close)
+	l, err := newLoyalty(providerOptions{
+		BaseURL: provider.URL, Token: func() (string, error) { return token, nil }, PrivateNetworks: httpaction.Loopback(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{loyalty: l}
+	for _, operationToken := range []string{"signed.by.onceward", ""} {
+		answer, err := s.Execute(t.Context(), &oncewardv1.ExecuteRequest{
+			ActionType: actionType, Version: version, ContractVersion: contractVersion, Tenant: "acme",
+			OperationId: "0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e", ProviderKey: "0123456789abcdefghijklmnop", ArgumentsJson: good,
+			OperationToken: operationToken,
+		})
+		if err != nil || answer.GetOutcome().GetKind() != oncewardv1.OutcomeKind_OUTCOME_KIND_APPLIED {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+		if seen := <-got; strings.Join(seen, ",") != operationToken {
+			t.Errorf("the provider got %q, want %q", seen, operationToken)
+		}
 	}
 }

@@ -105,7 +105,7 @@ func TestProvidersElsewhere(t *testing.T) {
 	}
 	t.Setenv("BOOKS_URL", books)
 	f := &folder{t, t.TempDir()}
-	f.write("points.yaml", fmt.Sprintf("kind: provider\nname: points\nversion: \"1\"\nadapter: grpc\ngrpc: {address: %q, plain_text: true}\n", address))
+	f.write("points.yaml", fmt.Sprintf("kind: provider\nname: points\nversion: \"1\"\nadapter: grpc\ngrpc: {address: %q, plain_text: true}\noperation_token: {audience: points}\nbreaker: {failures: 7}\n", address))
 	f.write("books.yaml", "kind: provider\nname: books\nversion: \"1\"\nadapter: sql\nsql: {url: {env: BOOKS_URL}, create_table: true}\n")
 	f.write("own.yaml", "kind: provider\nname: own\nversion: \"1\"\nadapter: sql\nsql: {ledger: true}\n")
 	f.write("books.entry.create.yaml", fmt.Sprintf(entryAction, "books"))
@@ -118,6 +118,10 @@ func TestProvidersElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+
+	if a, ok := p.Registry().Get("points.grant"); !ok || a.Spec.TokenAudience != "points" || a.Spec.Contract.Protection.Failures != 7 {
+		t.Errorf("what the file says of the adapter is not in %+v", a)
+	}
 
 	w := apptest.New(t, apptest.Options{})
 	w.Database.Exec(t, entriesTable+`; GRANT SELECT, INSERT ON public.entries TO onceward_serve`)

@@ -141,7 +141,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"a missing secret":        {func(f *folder) { f.t.Setenv("PARCELKIT_TOKEN", "") }, "http.auth.bearer: the environment variable PARCELKIT_TOKEN is not set"},
 		"an unknown field":        {func(f *folder) { f.change("provider.yaml", "keys:", "kees:") }, "provider.yaml:7:1: kees: there is no such field"},
-		"an expression":           {func(f *folder) { f.change(label+".yaml", "reference: body.id", "reference: bodi.id") }, label + ".yaml:24:3: receipt.reference: at character 1: there is no \"bodi\" here"},
+		"an expression":           {func(f *folder) { f.change(label+".yaml", "reference: body.id", "reference: bodi.id") }, label + ".yaml:26:3: receipt.reference: at character 1: there is no \"bodi\" here"},
 		"an argument that is not": {func(f *folder) { f.change(label+".yaml", "${args.service}", "${args.servis}") }, "args.servis"},
 		"no schema":               {func(f *folder) { f.change(label+".yaml", "type: object", "type: thing") }, "arguments: is no schema"},
 	} {
