@@ -50,6 +50,7 @@ const (
 	reasonArgumentsChanged   = "ARGUMENTS_CHANGED"
 	reasonOverloaded         = "OVERLOADED"
 	reasonLedgerUnavailable  = "LEDGER_UNAVAILABLE"
+	reasonProviderAway       = "PROVIDER_UNAVAILABLE"
 	reasonIdentityAway       = "IDENTITY_UNAVAILABLE"
 	reasonConcurrentlyMoved  = "CONCURRENT_CHANGE"
 	reasonGoingAway          = "GOING_AWAY"
@@ -132,6 +133,7 @@ func toRefusal(ctx context.Context, err error) *refusal {
 	var exhausted *ledger.BudgetExhaustedError
 	var held *ledger.IntentHeldError
 	var stopped *ledger.StoppedError
+	var open *dispatch.ProviderOpenError
 	switch {
 	case errors.As(err, &r):
 		return r
@@ -147,6 +149,11 @@ func toRefusal(ctx context.Context, err error) *refusal {
 		return intentRefusal(held)
 	case errors.As(err, &stopped):
 		return stopRefusal(stopped)
+	case errors.As(err, &open):
+		r := refuse(codes.Unavailable, reasonProviderAway, "provider %s does not answer others, and nothing is sent to it for a while; nothing was recorded or sent: ask again later", open.Provider)
+		r.retryAfter = max(open.RetryAfter, time.Second)
+		r.metadata = map[string]string{"provider": open.Provider}
+		return r
 	case errors.Is(err, ledger.ErrKeyExpired):
 		return refuse(codes.FailedPrecondition, reasonKeyExpired,
 			"this idempotency key was used, and its operation is past its window; the action type refuses such keys for ever: use a new key for a new action")
