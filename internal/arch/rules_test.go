@@ -28,6 +28,7 @@ var mustExist = []string{
 	"inbox",
 	"internal/app",
 	"internal/apptest",
+	"internal/auditchain",
 	"internal/demo",
 	"internal/pgtest",
 	"internal/privatepg",
@@ -144,6 +145,12 @@ var arrows = []struct {
 		from: []string{"internal/providers"},
 		may:  []string{stdlib, others, "actions/...", "actions"},
 		why:  "it builds adapters from files; it knows no request and no operation",
+	},
+	{
+		from:  []string{"internal/auditchain"},
+		may:   []string{stdlib},
+		never: inputOutput,
+		why:   "who verifies the record must not have to trust what wrote it",
 	},
 	{
 		from:  []string{"ledger"},
