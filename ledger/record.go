@@ -47,7 +47,7 @@ type AuditEvent struct {
 	OperationID string
 	Sequence    int64
 	At          time.Time
-	Event       string // of Events, or "deny", "evidence"
+	Event       string // of Events, or "evidence", "deny", "stop", "resume"
 	From, To    State
 	Attempt     int
 	Epoch       int
@@ -58,8 +58,7 @@ type AuditEvent struct {
 	Reference   string // the provider's, where the event brought one
 	// Context is set for first events and refused requests.
 	Context *EventContext
-	// Chain is the SHA-256 over this event and the one before it; empty for
-	// events from before it was kept.
+	// Chain is the SHA-256 over this event and the one before it (docs/audit.md).
 	Chain []byte
 }
 

@@ -117,9 +117,6 @@ func (m *memoryLedger) GetByKey(_ context.Context, tenant, key string) (ledger.O
 // Deny drops it: the audit record is not what these tests are about.
 func (*memoryLedger) Deny(context.Context, ledger.Denial) error { return nil }
 
-// AddTallies drops them.
-func (*memoryLedger) AddTallies(context.Context, string, []ledger.Tally) error { return nil }
-
 func (m *memoryLedger) Poll(_ context.Context, waited []ledger.Waited) (news []ledger.Operation, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,7 +38,13 @@ func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request
 			}
 		}
 	}
-	return p.Decide(r), nil
+	d := p.Decide(r)
+	if d.Err != nil {
+		// The caller is told the rule; what its expression stumbled on may be in
+		// the arguments.
+		s.Log.WarnContext(ctx, "a rule could not be evaluated, and refuses", "tenant", r.Principal.Tenant, "rule", d.Rule, "policy_version", d.Version, "error", d.Err)
+	}
+	return d, nil
 }
 
 // refusalOf is the refusal of a decision that denies, or nil.
@@ -47,7 +53,8 @@ func refusalOf(d policy.Decision) error {
 	case d.Effect != policy.Deny:
 		return nil
 	case len(d.Violations) > 0:
-		r := argumentsRefusal(&actions.ArgumentsError{Violations: d.Violations})
+		r := invalid(d.Violations...)
+		r.reason = reasonInvalidArguments
 		return r
 	}
 	r := refuse(codes.PermissionDenied, reasonPolicyDenied, "refused by rule %s: %s", d.Rule, d.Reason)

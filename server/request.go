@@ -51,8 +51,8 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	if op, answer := s.repeated(a, req); answer != nil {
 		last, since := s.fates.arrived(op.ID)
-		s.fates.answered(op.ID)
-		answer.Duplicate = s.duplicate(op, req, last, since)
+		s.fates.done(ctx, *op)
+		answer.Duplicate = s.explained(req, *op, last, since)
 		s.logAnswer(ctx, req, op, answer)
 		return answer, nil
 	}
@@ -65,11 +65,7 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 	}
 	last, since := s.fates.arrived(found.op.ID)
 	op, disposition := s.await(ctx, found, req), found.disposition
-	if err := ctx.Err(); err != nil {
-		s.fates.left(op.ID, err)
-	} else {
-		s.fates.answered(op.ID)
-	}
+	s.fates.done(ctx, op)
 	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
 		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
@@ -90,23 +86,10 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 		s.replays.checked(found.remembered, form.ArgumentsJson, proto.CloneOf(answer))
 	}
 	if !first {
-		answer.Duplicate = s.duplicate(&op, req, last, since)
+		answer.Duplicate = s.explained(req, op, last, since)
 	}
 	s.logAnswer(ctx, req, &op, answer)
 	return answer, nil
-}
-
-// reasonLeaseExpired is the doubt of an operation whose worker did not report.
-const reasonLeaseExpired = "lease_expired"
-
-// duplicate explains a request whose operation existed before, and counts it.
-func (s *Server) duplicate(op *ledger.Operation, req *oncewardv1.RequestActionRequest, last fate, since time.Duration) *oncewardv1.Duplicate {
-	cause, stated, explanation := explain(again{
-		cause: req.GetRetryCause(), run: fromRun(req.GetRun()), first: op.Run, fate: last, since: since,
-		died: op.Reason == reasonLeaseExpired, age: time.Since(op.CreatedAt),
-	})
-	s.tallies.duplicate(*op, cause, stated)
-	return &oncewardv1.Duplicate{Cause: cause, Stated: stated, Explanation: explanation}
 }
 
 // observeRequest answers a request in the stage observe. refused is why it may

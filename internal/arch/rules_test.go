@@ -31,6 +31,7 @@ var mustExist = []string{
 	"inbox",
 	"internal/app",
 	"internal/apptest",
+	"internal/auditchain",
 	"internal/demo",
 	"internal/forecast",
 	"internal/identity",
@@ -173,6 +174,12 @@ var arrows = []struct {
 		from: []string{"internal/yamlfiles"},
 		may:  []string{stdlib, "internal/strictyaml"},
 		why:  "it finds files and sees them change, whatever is in them",
+	},
+	{
+		from:  []string{"internal/auditchain"},
+		may:   []string{stdlib},
+		never: inputOutput,
+		why:   "who verifies the record must not have to trust what wrote it",
 	},
 	{
 		from:  []string{"ledger"},

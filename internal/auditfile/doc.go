@@ -1,7 +1,8 @@
 // Package auditfile keeps a part of the audit record as a file: lines of JSON
 // under gzip, and beside it a manifest that says what must be in it.
 //
-// Use [Write] to make one and [Verify] before anything relies on it. A file has
+// Use [Write] to make one, [Verify] before anything relies on it, and [Lines] to
+// read it. A file has
 // its name only when it is whole and on the disk, and the manifest comes last:
 // a manifest that is there belongs to a file that was complete.
 //

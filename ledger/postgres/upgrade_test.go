@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -73,12 +74,19 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 		if len(db.Audit(t, op)) == 0 {
 			t.Errorf("a %s operation has no record", state)
 		}
+		if first, err := store.Events(t.Context(), acme, ledger.EventFilter{OperationID: id}, ledger.EventPosition{}, 1); err != nil || len(first) != 1 ||
+			first[0].Context == nil || first[0].Context.ActionType != "demo" || first[0].Context.KeyHash != fmt.Sprintf("%x", ledgertest.Hash(op.Key)) {
+			t.Errorf("the first event of a %s operation: %+v, %v", state, first, err)
+		}
 		if op.Review.Open() != (state == ledger.NeedsReview) {
 			t.Errorf("the review of a %s operation: %+v", state, op.Review)
 		}
 	}
 	if listed, err := store.List(t.Context(), acme, ledger.Filter{}, "", 100); err != nil || len(listed) != len(filled) {
 		t.Errorf("lists %d, %v; want %d", len(listed), err, len(filled))
+	}
+	if problems, events := verified(t, store); len(problems) > 0 || events < int64(len(filled)) {
+		t.Errorf("%d old events are chained, with problems %v", events, problems)
 	}
 	if expired, _, err := store.ExpireLeases(t.Context(), 10); err != nil || !slices.Equal(ids(expired), []string{filled[ledger.Running]}) {
 		t.Errorf("expired %v, %v", ids(expired), err)
@@ -91,6 +99,9 @@ func TestUpgradeFromTheFirstSchema(t *testing.T) {
 	}
 	if _, swept, _, err := store.Sweep(t.Context(), 10); err != nil || swept != 2 {
 		t.Errorf("swept %d, %v; want those past their window", swept, err)
+	}
+	if problems, _ := verified(t, store); len(problems) > 0 {
+		t.Errorf("after moves the record has problems %v", problems)
 	}
 }
 
