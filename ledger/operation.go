@@ -163,6 +163,9 @@ type Review struct {
 type Approval struct {
 	By, Note string
 	At       time.Time
+	// PolicyVersion is the policy that asked, as the reviewer saw it. It is not
+	// read back: all approvals of a review are for the one that asks.
+	PolicyVersion string
 }
 
 // Open reports whether nobody decided yet.

@@ -137,6 +137,11 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 			return &oncewardv1.ResolveReviewResponse{Operation: toOperation(full)}, nil
 		}
 		change.Decision.By = by
+		// Approvals are counted with the operation as it is now.
+		if op, err = s.Ledger.Get(ctx, op.Tenant, op.ID); err != nil {
+			return nil, err
+		}
+		change.Operation = op
 	}
 	if action, ok := s.actionOf(op); ok {
 		change.Receipt = actions.Redact(change.Receipt, action.Spec.SensitiveReceipt)

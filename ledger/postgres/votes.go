@@ -40,13 +40,14 @@ const approvalRest = 5 * time.Second
 // many as are required. Who may approve is not decided here.
 //
 // ledger.ErrAlreadyVoted, with the review: the same reviewer did so before, and
-// nothing was changed. ledger.ErrFenced: it is decided, lapsed, or no approval.
-// ledger.ErrNotFound: there is no such review. The time of the approval is the
+// nothing was changed. ledger.ErrFenced: it is decided, lapsed, no approval, or
+// another policy version asks than the one that was seen. ledger.ErrNotFound:
+// there is no such review. The time of the approval is the
 // database's.
 func (s *Store) AddApproval(ctx context.Context, tenant, reviewID string, a ledger.Approval) (ledger.Review, error) {
 	var review ledger.Review
 	voted := false
-	args := pgx.NamedArgs{"tenant": tenant, "id": uuidOf(reviewID), "approver": ledger.StorableText(a.By), "note": ledger.StorableText(a.Note)}
+	args := pgx.NamedArgs{"tenant": tenant, "id": uuidOf(reviewID), "approver": ledger.StorableText(a.By), "note": ledger.StorableText(a.Note), "policy_version": a.PolicyVersion}
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var open bool
 		err := tx.QueryRow(ctx, lockReviewSQL, args).Scan(&open)

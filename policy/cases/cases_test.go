@@ -152,3 +152,34 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentation: the policy and the table that docs/policies.md shows are right.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for i, part := range strings.Split(string(page), "```") {
+		if text, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
+			blocks = append(blocks, text)
+		}
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of YAML, want a policy and a table", len(blocks))
+	}
+	read, err := cases.Read("table", []byte(blocks[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := read.Run(load(t, blocks[0]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if len(r.Differences) > 0 {
+			t.Errorf("%s: %q", r.Name, r.Differences)
+		}
+	}
+}

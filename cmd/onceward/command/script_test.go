@@ -54,6 +54,17 @@ func TestServeConfig(t *testing.T) {
 	})
 }
 
+// TestServePolicies runs the service with policies that change.
+func TestServePolicies(t *testing.T) {
+	t.Parallel()
+	owner, login := database(t)
+	runScript(t, "serve-policies", func(e *testscript.Env) error {
+		e.Setenv("OWNER_URL", owner)
+		e.Setenv("SERVE_URL", login)
+		return nil
+	})
+}
+
 // TestDevOnAGivenPostgres is what docker compose does.
 func TestDevOnAGivenPostgres(t *testing.T) {
 	t.Parallel()
