@@ -197,11 +197,8 @@ func TestCredentialOfARequest(t *testing.T) {
 		"a certificate and two":       {verified, []string{"Bearer a", "Bearer b"}, "", true, false},
 		"a certificate nobody checks": {shown, nil, "", false, false},
 	} {
-		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: test.auth})
-		for _, h := range test.headers {
-			md, _ := metadata.FromIncomingContext(ctx)
-			ctx = metadata.NewIncomingContext(ctx, metadata.Join(md, metadata.Pairs("authorization", h)))
-		}
+		headers := metadata.MD{"authorization": test.headers}
+		ctx := peer.NewContext(metadata.NewIncomingContext(t.Context(), headers), &peer.Peer{AuthInfo: test.auth})
 		c, ok := credentialOf(ctx)
 		if ok != test.ok || c.Token != test.token && ok || (len(c.Certificates) == 1) != test.chain {
 			t.Errorf("%s: %+v, %v", name, c, ok)

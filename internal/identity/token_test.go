@@ -90,6 +90,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"expires in an endless time":      {key.token(t, good("exp", 1e300)), "when it expires"},
 		"expired before time began":       {key.token(t, good("exp", -1)), "when it expires"},
 		"issued in the future":            {key.token(t, good("iat", at(31*time.Second))), "future"},
+		"issued after it began":           {key.token(t, good("iat", at(31*time.Second), "nbf", start.Unix())), "future"},
 		"begins in the future":            {key.token(t, good("nbf", at(31*time.Second))), "future"},
 		"begins with a text":              {key.token(t, good("nbf", "now")), "when it begins"},
 		"issued nobody knows when":        {key.token(t, good("iat", nil)), "when it was issued"},
@@ -132,6 +133,20 @@ func TestTokensThatAreRefused(t *testing.T) {
 			t.Errorf("%s: the reason repeats the token: %v", name, err)
 		}
 	}
+}
+
+// A key that was published for one algorithm is not good for another one.
+func TestAKeyIsForItsAlgorithm(t *testing.T) {
+	t.Parallel()
+	signing := func(a jose.SignatureAlgorithm) signer { return signer{"rsa", a, rsaKey()} }
+	p := newProvider(t, signing(jose.RS256))
+	p.set(func() { p.keys[0].Algorithm = string(jose.RS256) })
+	a := authenticator(t, newStore(), nil, config(t, p, nil))
+	if _, err := a.Authenticate(t.Context(), bearer(signing(jose.RS256).token(t, standard(p)))); err != nil {
+		t.Error(err)
+	}
+	_, err := a.Authenticate(t.Context(), bearer(signing(jose.PS256).token(t, standard(p))))
+	wantRefused(t, err, "signature")
 }
 
 func TestLeewayIsForClocksThatDiffer(t *testing.T) {
