@@ -212,6 +212,7 @@ func loopback(addr net.Addr) bool {
 // Run serves until ctx ends, then stops in order: no new calls, calls under
 // way, attempts under way, connections. It returns nil after an orderly stop.
 func (a *App) Run(ctx context.Context) error {
+	a.tellSigning()
 	var g run.Group
 	g.Add(untilDone(ctx))
 	if a.Reconcile {

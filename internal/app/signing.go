@@ -38,16 +38,16 @@ func newSigner(c Config) (*signing.Signer, error) {
 	if issuer == "" {
 		issuer = Issuer(c.Secrets)
 	}
-	signer, err := signing.New(signing.Options{Issuer: issuer, Keys: func() []signing.Key { return signingKeys(c.Secrets) }})
-	if err != nil {
-		return nil, err
+	return signing.New(signing.Options{Issuer: issuer, Keys: func() []signing.Key { return signingKeys(c.Secrets) }})
+}
+
+// tellSigning says in the log who signs here, which services must be told.
+func (a *App) tellSigning() {
+	if a.signer.Ready() {
+		a.Log.Info("signing operation tokens and receipts", "issuer", a.signer.Issuer())
+		return
 	}
-	if signer.Ready() {
-		c.Log.Info("signing operation tokens and receipts", "issuer", issuer)
-	} else {
-		c.Log.Warn("nothing is signed: the secrets are from before there were signing keys (onceward secrets rotate DIR --signing makes one)", "issuer", issuer)
-	}
-	return signer, nil
+	a.Log.Warn("nothing is signed: the secrets are from before there were signing keys (onceward secrets rotate DIR --signing makes one)", "issuer", a.signer.Issuer())
 }
 
 // newPublicServer serves what is no secret: the public keys.
