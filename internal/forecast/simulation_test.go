@@ -105,92 +105,92 @@ func TestSimulation(t *testing.T) {
 	}{
 		"keys": {[]ledger.Observed{
 			request(0, "a"), request(s, "a", dup), request(2*s, "a", mis, otherArguments), request(3*s, "b"), request(4*s, "a", dup),
-		}, "sent, duplicate, mismatch, sent, duplicate"},
-		"keys of before the span": {[]ledger.Observed{request(0, "a", dup), request(s, "a", dup), request(2*s, "a", mis, otherArguments)}, "duplicate, duplicate, mismatch"},
+		}, "sent | duplicate | mismatch | sent | duplicate"},
+		"keys of before the span": {[]ledger.Observed{request(0, "a", dup), request(s, "a", dup), request(2*s, "a", mis, otherArguments)}, "duplicate | duplicate | mismatch"},
 		"what takes no key": {[]ledger.Observed{
 			request(0, "a", seen(ledger.ObservedRefused)), request(s, "", seen(ledger.ObservedInvalid)), request(2*s, "a"), request(3*s, "a", seen(ledger.ObservedRefused)),
-		}, "rule, invalid, sent, rule"},
+		}, "rule | invalid | sent | rule"},
 		"approvals": {[]ledger.Observed{
 			request(0, "a", approval), request(s, "a", approval, dup), request(2*s, "b", approval),
-		}, "approval, duplicate, approval"},
+		}, "approval | duplicate | approval"},
 
 		"a budget is filled to the cent": {[]ledger.Observed{
 			request(0, "a", use("33.33", day)), request(1, "b", use("66.67", day)), request(2, "c", use("0.000000000001", day)), request(3, "d", use("0", day)),
-		}, "sent, sent, budget, sent"},
+		}, "sent | sent | budget | sent"},
 		"what is refused charges nothing": {[]ledger.Observed{
 			request(0, "a", use("60", day)), request(1, "b", use("60", day)), request(2, "c", use("40", day)),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"duplicates charge nothing": {[]ledger.Observed{
 			request(0, "a", use("60", day)), request(1, "a", dup, use("60", day)), request(2, "c", use("40", day)),
-		}, "sent, duplicate, sent"},
+		}, "sent | duplicate | sent"},
 		"all or nothing": {[]ledger.Observed{
 			request(0, "a", use("60", day), charges(ledger.ChargeUse, "1", "0", ledger.Window{Unit: "week"})), request(1, "b", use("100", day)),
-		}, "budget, sent"},
+		}, "budget | sent"},
 		// Its key is free, so that the same request is a new one, with what it asks for now.
 		"a refused request comes again": {[]ledger.Observed{
 			request(11*h, "a", use("60", day)), request(11*h+1, "b", use("60", day)), request(11*h+2, "b", dup, use("60", day)),
 			request(11*h+3, "b", mis, otherArguments, use("40", day)), request(11*h+4, "b", dup, use("60", day)), request(11*h+5, "b", mis, otherArguments, use("40", day)),
-		}, "sent, budget, budget, sent, mismatch, duplicate"},
+		}, "sent | budget | budget | sent | mismatch | duplicate"},
 		"a refused request that wanted approval": {[]ledger.Observed{
 			request(0, "a", use("60", day)), request(1, "b", approval, use("60", day)), request(24*h, "b", approval, dup, use("60", day)),
-		}, "sent, budget, approval"},
+		}, "sent | budget | approval"},
 
 		"a calendar day in UTC": {[]ledger.Observed{
 			request(0, "a", use("100", day)), request(12*h-1, "b", use("1", day)), request(12*h, "c", use("1", day)),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"a calendar day elsewhere": {[]ledger.Observed{ // Tokyo is nine hours ahead
 			request(0, "a", use("100", ledger.Window{Unit: "day", Zone: "Asia/Tokyo"})), request(3*h-1, "b", use("1", ledger.Window{Unit: "day", Zone: "Asia/Tokyo"})),
 			request(3*h, "c", use("1", ledger.Window{Unit: "day", Zone: "Asia/Tokyo"})),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"a minute": {[]ledger.Observed{
 			request(30*s, "a", use("100", ledger.Window{Unit: "minute"})), request(m-1, "b", use("1", ledger.Window{Unit: "minute"})), request(m, "c", use("1", ledger.Window{Unit: "minute"})),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"an hour where clocks are half an hour off": {[]ledger.Observed{
 			request(0, "a", use("100", ledger.Window{Unit: "hour", Zone: "Asia/Kolkata"})), request(30*m-1, "b", use("1", ledger.Window{Unit: "hour", Zone: "Asia/Kolkata"})),
 			request(30*m, "c", use("1", ledger.Window{Unit: "hour", Zone: "Asia/Kolkata"})),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"a week begins on Monday": {[]ledger.Observed{
 			request(-24*h, "a", use("100", ledger.Window{Unit: "week"})), request(-12*h-1, "b", use("1", ledger.Window{Unit: "week"})), request(-12*h, "c", use("100", ledger.Window{Unit: "week"})),
 			request(7*24*h-12*h-1, "d", use("1", ledger.Window{Unit: "week"})), request(7*24*h-12*h, "e", use("1", ledger.Window{Unit: "week"})),
-		}, "sent, budget, sent, budget, sent"},
+		}, "sent | budget | sent | budget | sent"},
 		"a month": {[]ledger.Observed{
 			request(0, "a", use("100", ledger.Window{Unit: "month"})), request(12*h-1, "b", use("1", ledger.Window{Unit: "month"})), request(12*h, "c", use("100", ledger.Window{Unit: "month"})),
 			request(31*24*h+12*h-1, "d", use("1", ledger.Window{Unit: "month"})), request(31*24*h+12*h, "e", use("1", ledger.Window{Unit: "month"})),
-		}, "sent, budget, sent, budget, sent"},
+		}, "sent | budget | sent | budget | sent"},
 		"for ever": {[]ledger.Observed{
 			request(0, "a", use("100", ledger.Window{})), request(10000*h, "b", use("1", ledger.Window{})),
-		}, "sent, budget"},
+		}, "sent | budget"},
 		// Free one step of a minute after the window, and not before it.
 		"the last hour": {[]ledger.Observed{
 			request(30*s, "a", use("60", ledger.Window{Sliding: h})), request(59*m, "b", use("40", ledger.Window{Sliding: h})), request(h+m-1, "c", use("1", ledger.Window{Sliding: h})),
 			request(h+m, "d", use("60", ledger.Window{Sliding: h})), request(h+m, "e", use("1", ledger.Window{Sliding: h})),
-		}, "sent, sent, budget, sent, budget"},
+		}, "sent | sent | budget | sent | budget"},
 		"a rate": {[]ledger.Observed{
 			request(0, "a", charges(ledger.ChargeRate, "1", "1", ledger.Window{Sliding: m})), request(m, "b", charges(ledger.ChargeRate, "1", "1", ledger.Window{Sliding: m})),
 			request(m+s, "c", charges(ledger.ChargeRate, "1", "1", ledger.Window{Sliding: m})),
-		}, "sent, budget, sent"},
+		}, "sent | budget | sent"},
 		"open at once": {[]ledger.Observed{
 			request(0, "a", charges(ledger.ChargeOpen, "1", "2", ledger.Window{})), request(s, "b", charges(ledger.ChargeOpen, "1", "2", ledger.Window{})),
 			request(2*s, "c", charges(ledger.ChargeOpen, "1", "2", ledger.Window{})), request(5*s, "d", charges(ledger.ChargeOpen, "1", "2", ledger.Window{})),
 			request(5*s, "e", charges(ledger.ChargeOpen, "1", "2", ledger.Window{})),
-		}, "sent, sent, budget, sent, budget"},
+		}, "sent | sent | budget | sent | budget"},
 
 		"an intent is open, then free": {[]ledger.Observed{
 			request(0, "a", fenced("order", 0)), request(5*s-1, "b", fenced("order", 0)), request(5*s-1, "c", fenced("other", 0)), request(5*s, "b", dup, fenced("order", 0)),
-		}, "sent, open, sent, sent"},
+		}, "sent | open | sent | sent"},
 		"an intent is quiet": {[]ledger.Observed{
 			request(0, "a", fenced("order", h)), request(s, "a", dup, fenced("order", h)), request(5*s, "b", fenced("order", h)), request(h+5*s, "c", fenced("order", 0)),
-		}, "sent, duplicate, quiet, sent"},
+		}, "sent | duplicate | quiet | sent"},
 		"an intent refuses before anything is charged": {[]ledger.Observed{
 			request(0, "a", fenced("order", 0)), request(s, "b", fenced("order", 0), use("100", day)), request(2*s, "c", use("100", day)),
-		}, "sent, open, sent"},
+		}, "sent | open | sent"},
 		"a budget refuses before anything is fenced": {[]ledger.Observed{
 			request(0, "a", use("101", day), fenced("order", 0)), request(s, "b", fenced("order", 0)),
-		}, "budget, sent"},
+		}, "budget | sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(outcomes(t, forecast.Options{OperationTime: 5 * time.Second}, tt.requests...), ", "); got != tt.want {
+			if got := strings.Join(outcomes(t, forecast.Options{OperationTime: 5 * time.Second}, tt.requests...), " | "); got != tt.want {
 				t.Errorf("came to\n%s\nwant\n%s", got, tt.want)
 			}
 		})
