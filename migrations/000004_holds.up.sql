@@ -80,23 +80,17 @@ CREATE TYPE held_row AS (
 -- Until when what is charged at a moment counts. A sliding window goes in sixty
 -- steps; what is charged in one counts until the last instant of the step has
 -- left the window, so that at no instant more than the limit is in it.
+-- (One expression, so that it is a part of the statement that asks.)
 CREATE FUNCTION hold_ends(unit text, zone text, sliding_us bigint, moment timestamptz) RETURNS timestamptz
-    LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
-DECLARE
-    step_us bigint := (sliding_us + 59) / 60;
-BEGIN
-    IF sliding_us > 0 THEN
-        RETURN date_bin(step_us * interval '1 microsecond', moment, timestamptz '2000-01-01 00:00Z')
-            + (step_us + sliding_us) * interval '1 microsecond';
-    ELSIF unit IN ('minute', 'hour') THEN
-        RETURN date_trunc(unit, moment, zone) + ('1 ' || unit)::interval;
-    ELSIF unit <> '' THEN
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN sliding_us > 0 THEN date_bin((sliding_us + 59) / 60 * interval '1 microsecond', moment, timestamptz '2000-01-01 00:00Z')
+            + ((sliding_us + 59) / 60 + sliding_us) * interval '1 microsecond'
+        WHEN unit = '' THEN 'infinity'
+        WHEN unit IN ('minute', 'hour') THEN date_trunc(unit, moment, zone) + ('1 ' || unit)::interval
         -- By the wall clock: a day may have 23 or 25 hours.
-        RETURN (date_trunc(unit, moment AT TIME ZONE zone) + ('1 ' || unit)::interval) AT TIME ZONE zone;
-    END IF;
-    RETURN 'infinity';
-END
-$$;
+        ELSE (date_trunc(unit, moment AT TIME ZONE zone) + ('1 ' || unit)::interval) AT TIME ZONE zone
+    END;
 
 -- When an amount that does not fit now fits, if nothing else is charged; NULL
 -- where that is not known.

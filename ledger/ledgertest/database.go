@@ -135,7 +135,7 @@ func (d Database) Age(t testing.TB, op ledger.Operation, by time.Duration) {
 			first_sent_at = first_sent_at - $3::interval, last_sent_at = last_sent_at - $3::interval,
 			doubted_at = doubted_at - $3::interval, key_horizon = key_horizon - $3::interval,
 			lease_expires_at = lease_expires_at - $3::interval, next_attempt_at = next_attempt_at - $3::interval,
-			window_ends_at = window_ends_at - $3::interval, watch_until = watch_until - $3::interval,
+			window_ends_at = window_ends_at - $3::interval, give_up_at = give_up_at - $3::interval, watch_until = watch_until - $3::interval,
 			watch_next_at = watch_next_at - $3::interval, sweep_at = sweep_at - $3::interval - interval '30 minutes'
 			WHERE tenant_id = $1 AND id = $2::uuid`,
 		`UPDATE leases SET expires_at = expires_at - $3::interval

@@ -73,7 +73,8 @@ func (d Database) Counted(t testing.TB, tenant, counter string) string {
 // Counted is Database.Counted on a connection of the owner, for tests that ask
 // often.
 func Counted(ctx context.Context, conn *pgx.Conn, tenant, counter string) (used string, err error) {
-	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT coalesce((SELECT sum(b.amount) FROM unnest(ends, amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()), 0)::text
-			FROM budget_counters WHERE tenant_id = $1 AND counter = $2), '')`, tenant, counter).Scan(&used)
+	err = conn.QueryRow(ctx, `SELECT coalesce(max(u.used::text), '') FROM budget_counters c
+		CROSS JOIN LATERAL (SELECT coalesce(sum(b.amount), 0) AS used FROM unnest(c.ends, c.amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()) u
+		WHERE c.tenant_id = $1 AND c.counter = $2`, tenant, counter).Scan(&used)
 	return used, err
 }

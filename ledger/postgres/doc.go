@@ -6,6 +6,10 @@
 // ledger.ErrFenced; what the state machine does not have is refused by
 // ledger.Next before, and by the database after.
 //
+// Budgets and intents that operations hold are taken by the last statement of
+// the transaction that records them, and given back by that of the one that ends
+// them (holds.go, docs/decisions/012).
+//
 // The package must never know adapters, gRPC or what an action means. It
 // imports ledger, pgx and the standard library.
 package postgres

@@ -96,3 +96,11 @@ func HoldStatements(o ledger.Opening, c ledger.Change) int {
 	}, &reading)
 	return batch.Len() - 2
 }
+
+// ForgetRefusals makes the store decide the next opening by a transaction,
+// whatever was refused before.
+func (s *Store) ForgetRefusals() {
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	s.refusals.until = nil
+}

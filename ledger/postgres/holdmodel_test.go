@@ -209,6 +209,9 @@ func (r *modelRun) open(t *testing.T, rt *rapid.T) {
 	if len(r.ops) > 0 && rapid.Bool().Draw(rt, "distinct") {
 		o.Operation.DistinctFrom = r.ops[rapid.IntRange(0, len(r.ops)-1).Draw(rt, "from")].ID
 	}
+	if rapid.Bool().Draw(rt, "forget") {
+		r.store.ForgetRefusals()
+	}
 	op, created, err := r.store.Open(t.Context(), o)
 	if !r.sameVerdict(rt, o.Holds, o.Operation.DistinctFrom, err) {
 		return

@@ -123,11 +123,10 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 	requested := o
 	o.Operation.Tenant, o.Operation.Key, o.Operation.ID = existing.Tenant, existing.Key, existing.ID
 	w := &write{tenant: existing.Tenant, key: existing.Key, opening: &o, corrects: true}
-	err := s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
-			s.settings(batch, false)
 			batch.Queue(correctSQL, args).Query(func(rows pgx.Rows) error {
 				ops, err := pgx.CollectRows(rows, scanOperation)
 				if len(ops) == 1 {

@@ -40,6 +40,9 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	if s.writes.full() {
 		return ledger.Operation{}, false, ledger.ErrOverloaded
 	}
+	if existing, done, err := s.plainlyRefused(ctx, o); done {
+		return existing, false, err
+	}
 	// The second round is for a key that was freed between the two statements
 	// of the first.
 	for range 2 {
@@ -52,6 +55,7 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		}
 		if w.refusal != nil {
 			if err := s.whyRefused(ctx, o, w.refusal); err != nil {
+				s.remember(o.Operation.Tenant, err)
 				return ledger.Operation{}, false, err
 			}
 			continue // its holder is gone meanwhile

@@ -69,6 +69,18 @@ func TestStartIsFenced(t *testing.T) {
 		o.Start.Horizon = 0
 		return ledgertest.Leased(t, store, ledgertest.Moved(t, store, ledgertest.Open(t, store, o), ledger.Doubt))
 	}
+	givenUp := func(event ledger.Event) func() ledger.Operation {
+		return func() ledger.Operation {
+			o := ledgertest.Opening(acme)
+			o.GiveUp = 5 * time.Minute
+			op := ledgertest.Moved(t, store, ledgertest.Open(t, store, o), event)
+			if event == ledger.Doubt {
+				op = ledgertest.Leased(t, store, op)
+			}
+			db.Age(t, op, 6*time.Minute)
+			return op
+		}
+	}
 	none := func(*ledger.Claiming) {}
 	for _, c := range []struct {
 		what  string
@@ -78,6 +90,7 @@ func TestStartIsFenced(t *testing.T) {
 	}{
 		{"claim, due", due, none, nil},
 		{"claim, not due", deferred(time.Hour), none, ledger.ErrFenced},
+		{"claim, past the time that its policy gives it", givenUp(ledger.Defer), none, ledger.ErrFenced},
 		{"claim, older attempt", due, func(c *ledger.Claiming) { c.Operation.Attempt-- }, ledger.ErrFenced},
 		{"claim, newer attempt", due, func(c *ledger.Claiming) { c.Operation.Attempt++ }, ledger.ErrFenced},
 		{"claim, other epoch", due, func(c *ledger.Claiming) { c.Operation.Epoch++ }, ledger.ErrFenced},
@@ -86,6 +99,7 @@ func TestStartIsFenced(t *testing.T) {
 		{"claim of unknown", leased, func(c *ledger.Claiming) { c.Event = ledger.Claim }, ledger.ErrIllegalMove},
 		{"claim, believed pending", leased, func(c *ledger.Claiming) { c.Event, c.Operation.State = ledger.Claim, ledger.Pending }, ledger.ErrFenced},
 		{"replay, leased", leased, none, nil},
+		{"replay, past the time that its policy gives it", givenUp(ledger.Doubt), none, ledger.ErrFenced},
 		{"replay, never leased", doubted, none, ledger.ErrFenced},
 		{"replay, another's lease", leased, func(c *ledger.Claiming) { c.Operation.Lease-- }, ledger.ErrFenced},
 		{"replay, lease ran out", aged(ledgertest.Lease + time.Second), none, ledger.ErrFenced},

@@ -39,6 +39,8 @@ type Store struct {
 	writes      *lane[*write] // new operations and changes
 	alterations *lane[*write] // the rest, which is rare
 	reads       *lane[*read]
+
+	refusals suspects
 }
 
 // How writes share transactions (docs/performance.md has the measurements).
