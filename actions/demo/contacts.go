@@ -70,6 +70,7 @@ func newContacts(s *service, o Options) (*Contacts, error) {
 			Provider:    "fakecrm",
 			Version:     "1",
 			LateLanding: o.LateLanding,
+			Protection:  o.Protection,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.ArrivalTime, NegativeReads: 2, ReadGap: o.ReadGap,
 			},

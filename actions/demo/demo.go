@@ -35,6 +35,9 @@ type Options struct {
 	// LateLanding is how long after a proved absence the reconciler keeps
 	// looking for a request that was held up on its way; default 5 min.
 	LateLanding time.Duration
+	// Protection is when the provider is left alone; zero is the default of
+	// [actions.Protection].
+	Protection actions.Protection
 	// ReadGap is the least time between two look-ups that find nothing; default
 	// actions.DefaultReadGap.
 	ReadGap time.Duration

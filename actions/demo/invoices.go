@@ -68,6 +68,7 @@ func newInvoices(s *service, o Options) (*Invoices, error) {
 			Provider:    "fakemail",
 			Version:     "1",
 			LateLanding: o.LateLanding,
+			Protection:  o.Protection,
 			Lookup: actions.LookupRules{
 				Authoritative: true, SettleTime: o.MailSettleTime, NegativeReads: 2, ReadGap: o.ReadGap,
 			},

@@ -85,6 +85,7 @@ func newRefunds(s *service, o Options) (*Refunds, error) {
 			// came before the provider looked at it.
 			Lookup:      actions.LookupRules{Authoritative: true, SettleTime: o.ArrivalTime, ReadGap: o.ReadGap},
 			LateLanding: o.LateLanding,
+			Protection:  o.Protection,
 		},
 		Timeout: o.Timeout,
 	}}, nil

@@ -40,7 +40,9 @@ type ChildOptions struct {
 	Crash             CrashPoint
 	NoReconciler      bool
 	ReconcileInterval time.Duration // default 20 ms
-	DatabaseURL       string        // default: the world's
+	// How long others wait for what a killed child was doing; zero: the defaults.
+	LeaseGrace, ReconcileLease time.Duration
+	DatabaseURL                string // default: the world's
 }
 
 // childConfig is what a child is told, in its environment.
@@ -89,6 +91,7 @@ func runChild(told string) error {
 		return err
 	}
 	config.Reconcile = !c.NoReconciler
+	config.LeaseGrace, config.ReconcileLease = c.LeaseGrace, c.ReconcileLease
 	if c.ReconcileInterval > 0 {
 		config.ReconcileInterval = c.ReconcileInterval
 	}
