@@ -135,7 +135,7 @@ func (s *Server) previewHolds(ctx context.Context, a *admission, req *oncewardv1
 			full = &use[i]
 		}
 	}
-	switch resp.Outcome { //nolint:exhaustive // the others are decided
+	switch resp.Outcome {
 	case oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE, oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL:
 	default:
 		return nil

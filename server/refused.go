@@ -69,7 +69,7 @@ func storableRun(req *oncewardv1.RequestActionRequest) ledger.Run {
 // forRecord reports whether a refusal is a decision about a request, which
 // belongs into the audit record; what only says to come again is none.
 func forRecord(r *refusal) bool {
-	switch r.code { //nolint:exhaustive // the others decide nothing
+	switch r.code {
 	case codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition:
 		return true
 	case codes.ResourceExhausted:

@@ -67,7 +67,7 @@ func modelCallsAgain(ctx context.Context, p *planner, g goal) {
 		req.ArgumentsForm = &oncewardv1.RequestActionRequest_ArgumentsJson{
 			ArgumentsJson: fmt.Sprintf(`{"charge_id":%q,"amount":%d,"currency":"usd","reason":"to make sure, no. %d"}`, g.charge(), g.cents, i),
 		}
-		p.ask(ctx, req)
+		p.send(ctx, req)
 	}
 }
 
@@ -76,7 +76,7 @@ func networkDrops(ctx context.Context, p *planner, g goal) {
 	for i := range 3 {
 		broken, cut := context.WithCancel(ctx)
 		time.AfterFunc(time.Duration(20*(i+1))*time.Millisecond, cut)
-		p.ask(broken, g.request())
+		p.send(broken, g.request())
 		cut()
 	}
 	p.askUntilSettled(ctx, g.request())
@@ -86,7 +86,7 @@ func networkDrops(ctx context.Context, p *planner, g goal) {
 func toolTimesOut(ctx context.Context, p *planner, g goal) {
 	for range 3 {
 		short, cancel := context.WithTimeout(ctx, 80*time.Millisecond)
-		p.ask(short, g.request())
+		p.send(short, g.request())
 		cancel()
 	}
 	p.askUntilSettled(ctx, g.request())
@@ -97,7 +97,7 @@ func retryPolicy(ctx context.Context, p *planner, g goal) {
 	for i := range 5 {
 		req := g.request()
 		req.Run.Attempt, req.RetryCause = int32(i+1), oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY
-		p.ask(ctx, req)
+		p.send(ctx, req)
 	}
 }
 
@@ -106,7 +106,7 @@ func crashAndReplay(ctx context.Context, p *planner, g goal) {
 	for i := range 3 {
 		req := g.request()
 		req.Run.Instance = fmt.Sprintf("pod-%d", i+1)
-		p.ask(ctx, req)
+		p.send(ctx, req)
 	}
 }
 
@@ -117,7 +117,7 @@ func queueRedelivers(ctx context.Context, p *planner, g goal) {
 		workers.Go(func() {
 			req := g.request()
 			req.Run.Instance = fmt.Sprintf("worker-%d", i)
-			p.ask(ctx, req)
+			p.send(ctx, req)
 		})
 	}
 	workers.Wait()
@@ -142,7 +142,7 @@ func rephrasesAtOnce(ctx context.Context, p *planner, g goal) {
 		if i > 0 {
 			req.IdempotencyKey, req.Run.RunId = fmt.Sprintf("at-once-%s-%d", g.name, i), fmt.Sprintf("run_%s_%d", g.name, i)
 		}
-		p.ask(ctx, req)
+		p.send(ctx, req)
 	}
 }
 
@@ -192,6 +192,11 @@ func asksForTheForbidden(ctx context.Context, p *planner, g goal) {
 		p.complain("an action that is not allowed got %v", err)
 	}
 	p.askUntilSettled(ctx, g.request())
+}
+
+// send is ask, for planners that do not look at the answer.
+func (p *planner) send(ctx context.Context, req *oncewardv1.RequestActionRequest) {
+	_, _ = p.ask(ctx, req) // it was looked at
 }
 
 // askFenced asks for what an open or a done goal forbids.

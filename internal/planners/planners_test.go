@@ -146,7 +146,7 @@ func (p *planner) askUntilSettled(ctx context.Context, req *oncewardv1.RequestAc
 		case err != nil:
 			return nil
 		}
-		switch resp.GetOperation().GetState() { //nolint:exhaustive // the others go on
+		switch resp.GetOperation().GetState() {
 		case oncewardv1.OperationState_OPERATION_STATE_SUCCEEDED, oncewardv1.OperationState_OPERATION_STATE_FAILED:
 			return resp
 		}
