@@ -123,8 +123,11 @@ func (w *walk) conclude(ctx context.Context, played judgement) error {
 }
 
 // gather collects what the path left behind.
-func (w *walk) gather(ctx context.Context) (evidence, error) {
-	e := evidence{effects: w.stage.target.Effects(), requests: w.stage.target.Requests(), pending: w.stage.target.Pending()}
+func (w *walk) gather(ctx context.Context) (e evidence, err error) {
+	// After the ledger: what it says by then the target must hold by then.
+	defer func() {
+		e.effects, e.requests, e.pending = w.stage.target.Effects(), w.stage.target.Requests(), w.stage.target.Pending()
+	}()
 	ops, err := w.service.owner.List(ctx, w.tenant, ledger.Filter{ActionType: w.sample.spec.Type}, "", 2)
 	if err != nil {
 		return e, fmt.Errorf("reading the ledger: %w", err)
