@@ -53,7 +53,7 @@ func TestSweepForgetsCountersThatAreOver(t *testing.T) {
 	db.AgeHolds(t, acme, 400*day)
 	left("after years", 3, "unknown", "unknown today", "busy")
 	wantCounted(t, db, "busy", "1", "after years")
-	ledgertest.Moved(t, store, old, ledger.Escalate)
+	old = ledgertest.Moved(t, store, old, ledger.Escalate)
 	db.AgeHolds(t, acme, 400*day)
 	left("before a person", 3, "unknown", "unknown today", "busy")
 	ledgertest.Moved(t, store, old, ledger.Confirm)
