@@ -8,12 +8,13 @@ import (
 
 // Holds are what an operation takes besides its key: parts of budgets, and the
 // fences of intents. They are taken in the transaction that records it, or it is
-// not recorded. They are held while it is open, however long that is (L8), and
-// given back only by its end:
+// not recorded. They are held while it is open, however long that is (L8), in
+// whatever window time has come to, and given back only by its end:
 //
 //   - when it failed, which is proof that nothing was applied, all of them;
-//   - when it succeeded, what counts while it is open; what it used stays used,
-//     and a fence stays closed for its quiet time.
+//   - when it succeeded, what counts while it is open; what it used counts from
+//     then on in the window of that moment, and a fence stays closed for its quiet
+//     time.
 //
 // A failed operation that is corrected takes them anew, or is not corrected. One
 // that turns out to have an effect after all takes them back, whatever is left
@@ -31,9 +32,9 @@ type ChargeKind string
 
 // The kinds of charges.
 const (
-	ChargeUse  ChargeKind = "use"  // what is spent, or counted: given back on proof that nothing was applied
+	ChargeUse  ChargeKind = "use"  // what is spent, or counted: given back on proof that nothing was applied, and otherwise by its window, which begins with the success
 	ChargeOpen ChargeKind = "open" // operations that are open at once: given back by any end
-	ChargeRate ChargeKind = "rate" // requests in a short time: never given back
+	ChargeRate ChargeKind = "rate" // requests in a short time: given back only by the window in which the request was recorded
 )
 
 // Charge is one part of a budget.
@@ -50,9 +51,13 @@ type Charge struct {
 	Window  Window
 }
 
-// Window is the time in which a counter counts. The zero value is for ever (for
-// what ends by itself, such as a run, or what is given back, such as open
-// operations). At most one of Unit and Sliding is set.
+// Window is the time for which a counter counts what is used: from the success of
+// the operation on (or, of a rate, from its recording), by the database's clock.
+// What an operation holds while it is open counts in every window, or one that
+// waits past the end of a window would then spend the money of the past one in the
+// present one. The zero value is for ever (for what ends by itself, such as a run,
+// or what is given back, such as open operations). At most one of Unit and Sliding
+// is set.
 type Window struct {
 	// Unit is "minute", "hour", "day", "week" (from Monday) or "month" of the
 	// calendar in Zone.
@@ -75,7 +80,7 @@ type BudgetUse struct {
 	Charge
 
 	Used   string    // reserved and spent, exact
-	FreeAt time.Time // when the wanted amount fits again if nothing else is charged; zero: not known
+	FreeAt time.Time // when the wanted amount fits again if nothing else is charged or given back; zero: not known, as of what open operations hold
 }
 
 // BudgetExhaustedError says that a charge does not fit. Nothing was recorded.

@@ -22,24 +22,28 @@ CREATE TABLE holds (
     state           text          NOT NULL CHECK (state IN ('held', 'spent', 'released')),
     held_at         timestamptz   NOT NULL,
     -- One element for each charge: where, when it is given back, how much, and
-    -- the end of the bucket that it is in.
+    -- the window in which it counts from its success on.
     counters        text[]        NOT NULL,
     kinds           text[]        NOT NULL,
     amounts         numeric[]     NOT NULL,
-    ends            timestamptz[] NOT NULL,
+    units           text[]        NOT NULL,
+    zones           text[]        NOT NULL,
+    slidings_us     bigint[]      NOT NULL,
     -- One element for each fence: which intent, and its quiet time in µs.
     intents         text[]        NOT NULL,
     quiets          bigint[]      NOT NULL,
     PRIMARY KEY (tenant_id, operation_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 
--- A counter's buckets. A bucket is named by the instant at which it stops to
--- count: the end of the calendar's unit, the time at which the last thing in a
--- sliding step leaves the window, or infinity. So everything but charging can do
--- without knowing the window. No index has a column that charging changes.
+-- What a counter counts: what open operations hold, in whatever window that is
+-- (L8), and the buckets of what is used. A bucket is named by the instant at which
+-- it stops to count: the end of the calendar's unit, the time at which the last
+-- thing in a sliding step leaves the window, or infinity. So everything but using
+-- can do without knowing the window. No index has a column that charging changes.
 CREATE TABLE budget_counters (
     tenant_id  text COLLATE "C" NOT NULL,
     counter    text COLLATE "C" NOT NULL CHECK (octet_length(counter) BETWEEN 1 AND 400),
+    held       numeric       NOT NULL DEFAULT 0,
     ends       timestamptz[] NOT NULL DEFAULT '{}',
     amounts    numeric[]     NOT NULL DEFAULT '{}',
     charged_at timestamptz   NOT NULL DEFAULT clock_timestamp(),
@@ -77,8 +81,8 @@ CREATE TYPE held_row AS (
     intents text[], quiets_us bigint[]
 );
 
--- Until when what is charged at a moment counts. A sliding window goes in sixty
--- steps; what is charged in one counts until the last instant of the step has
+-- Until when what is used at a moment counts. A sliding window goes in sixty
+-- steps; what is used in one counts until the last instant of the step has
 -- left the window, so that at no instant more than the limit is in it.
 -- (One expression, so that it is a part of the statement that asks.)
 CREATE FUNCTION hold_ends(unit text, zone text, sliding_us bigint, moment timestamptz) RETURNS timestamptz
@@ -92,22 +96,36 @@ CREATE FUNCTION hold_ends(unit text, zone text, sliding_us bigint, moment timest
         ELSE (date_trunc(unit, moment AT TIME ZONE zone) + ('1 ' || unit)::interval) AT TIME ZONE zone
     END;
 
+-- The same where no error may come in the way, which is at a success: a receipt is
+-- not lost for a zone that the database knew when the operation was recorded, and
+-- knows no more (a system update may drop old names). UTC stands in for it.
+CREATE FUNCTION hold_ends_anyway(unit text, zone text, sliding_us bigint, moment timestamptz) RETURNS timestamptz
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN hold_ends(unit, zone, sliding_us, moment);
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN hold_ends(unit, 'UTC', sliding_us, moment);
+END
+$$;
+
 -- When an amount that does not fit now fits, if nothing else is charged; NULL
--- where that is not known.
-CREATE FUNCTION hold_free_at(ends timestamptz[], amounts numeric[], amount numeric, most numeric, moment timestamptz) RETURNS timestamptz
+-- where that is not known. What is held does not become free by time.
+CREATE FUNCTION hold_free_at(held numeric, ends timestamptz[], amounts numeric[], amount numeric, most numeric, moment timestamptz) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT min(b.ends)
-        FROM (SELECT e.ends, sum(e.amount) OVER () AS used, sum(e.amount) OVER (ORDER BY e.ends) AS leaves
+        FROM (SELECT e.ends, held + sum(e.amount) OVER () AS used, sum(e.amount) OVER (ORDER BY e.ends) AS leaves
             FROM unnest(ends, amounts) AS e (ends, amount) WHERE e.ends > moment) b
         WHERE b.used + amount > most AND b.used - b.leaves + amount <= most AND b.ends < 'infinity');
 
--- Adds amounts to buckets of counters that the caller has locked, or takes them
--- off, and forgets the buckets that are past.
-CREATE FUNCTION charge_counters(tenants text[], counters text[], ends timestamptz[], amounts numeric[], moment timestamptz) RETURNS void
+-- Changes counters that the caller has locked, each once: by what open operations
+-- hold, or by what is used until some end. It forgets the buckets that are past.
+CREATE FUNCTION charge_counters(tenants text[], counters text[], helds boolean[], ends timestamptz[], amounts numeric[], moment timestamptz) RETURNS void
     LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE budget_counters c SET
+        -- A counter that somebody removed by hand gives no credit.
+        held = CASE WHEN c.held + k.held > 0 THEN c.held + k.held ELSE 0 END,
         (ends, amounts) = (
             SELECT coalesce(array_agg(m.ends), '{}'), coalesce(array_agg(m.amount), '{}')
             FROM (SELECT b.ends, sum(b.amount) AS amount
@@ -117,8 +135,9 @@ BEGIN
                 HAVING sum(b.amount) > 0
                 ORDER BY b.ends) m),
         charged_at = moment
-    FROM (SELECT d.tenant_id, d.counter, array_agg(d.ends) AS ends, array_agg(d.amount) AS amounts
-        FROM unnest(tenants, counters, ends, amounts) AS d (tenant_id, counter, ends, amount)
+    FROM (SELECT d.tenant_id, d.counter, coalesce(sum(d.amount) FILTER (WHERE d.held), 0) AS held,
+            array_agg(d.ends) FILTER (WHERE NOT d.held) AS ends, array_agg(d.amount) FILTER (WHERE NOT d.held) AS amounts
+        FROM unnest(tenants, counters, helds, ends, amounts) AS d (tenant_id, counter, held, ends, amount)
         GROUP BY d.tenant_id, d.counter) k
     WHERE c.tenant_id = k.tenant_id AND c.counter = k.counter;
 END
@@ -144,11 +163,15 @@ DECLARE
     m_ids     uuid[];
     m_from    text[];
     m_to      text[];
-    -- What they give back, or take back.
+    -- What they give back, take back or use; later what new ones take.
     d_tenants  text[];
     d_counters text[];
-    d_ends     timestamptz[];
+    d_helds    boolean[]; -- in what open operations hold, or else in a bucket
     d_amounts  numeric[];
+    d_units    text[];
+    d_zones    text[];
+    d_slidings bigint[];
+    d_ends     timestamptz[];
     -- Their fences.
     g_tenants text[];
     g_ids     uuid[];
@@ -200,17 +223,19 @@ BEGIN
             JOIN holds h ON h.tenant_id = w.tenant_id AND h.operation_id = w.id
             JOIN operations o ON o.tenant_id = h.tenant_id AND o.idempotency_key = h.idempotency_key AND o.id = h.operation_id
             WHERE w.how = 'move') m
-        WHERE m.becomes <> m.state;
-        SELECT array_agg(h.tenant_id), array_agg(x.counter), array_agg(x.ends), array_agg(x.amount * x.times)
-        INTO d_tenants, d_counters, d_ends, d_amounts
+        WHERE m.becomes <> m.state AND m.state <> 'spent'; -- which is for good
+        -- In and out of what is held, and what was used into its bucket. A rate stays
+        -- where it was recorded.
+        SELECT array_agg(h.tenant_id), array_agg(a.counter), array_agg(x.held), array_agg(a.amount * x.times),
+            array_agg(a.unit), array_agg(a.zone), array_agg(a.sliding_us)
+        INTO d_tenants, d_counters, d_helds, d_amounts, d_units, d_zones, d_slidings
         FROM unnest(m_tenants, m_ids, m_from, m_to) AS m (tenant_id, id, was, becomes)
         JOIN holds h ON h.tenant_id = m.tenant_id AND h.operation_id = m.id
-        CROSS JOIN LATERAL (
-            SELECT a.counter, a.amount, a.ends,
-                (m.becomes = 'held' OR m.becomes = 'spent' AND a.kind = 'use')::int - (m.was = 'held' OR m.was = 'spent' AND a.kind = 'use')::int AS times
-            FROM unnest(h.counters, h.kinds, h.amounts, h.ends) AS a (counter, kind, amount, ends)
-            WHERE a.kind <> 'rate') x
-        WHERE x.times <> 0;
+        CROSS JOIN LATERAL unnest(h.counters, h.kinds, h.amounts, h.units, h.zones, h.slidings_us) AS a (counter, kind, amount, unit, zone, sliding_us)
+        CROSS JOIN LATERAL (VALUES
+            (true, (m.becomes = 'held')::int - (m.was = 'held')::int),
+            (false, (m.becomes = 'spent' AND a.kind = 'use')::int)) AS x (held, times)
+        WHERE a.kind <> 'rate' AND x.times <> 0;
         SELECT array_agg(h.tenant_id), array_agg(h.operation_id), array_agg(h.idempotency_key), array_agg(m.becomes), array_agg(a.intent), array_agg(a.quiet_us)
         INTO g_tenants, g_ids, g_keys, g_to, g_intents, g_quiets
         FROM unnest(m_tenants, m_ids, m_to) AS m (tenant_id, id, becomes)
@@ -252,7 +277,14 @@ BEGIN
     moment := clock_timestamp();
 
     IF d_tenants IS NOT NULL THEN
-        PERFORM charge_counters(d_tenants, d_counters, d_ends, d_amounts, moment);
+        BEGIN
+            d_ends := ARRAY(SELECT hold_ends(a.unit, a.zone, a.sliding_us, moment)
+                FROM unnest(d_units, d_zones, d_slidings) WITH ORDINALITY AS a (unit, zone, sliding_us, place) ORDER BY a.place);
+        EXCEPTION WHEN invalid_parameter_value THEN
+            d_ends := ARRAY(SELECT hold_ends_anyway(a.unit, a.zone, a.sliding_us, moment)
+                FROM unnest(d_units, d_zones, d_slidings) WITH ORDINALITY AS a (unit, zone, sliding_us, place) ORDER BY a.place);
+        END;
+        PERFORM charge_counters(d_tenants, d_counters, d_helds, d_ends, d_amounts, moment);
     END IF;
     IF g_tenants IS NOT NULL THEN
         -- An effect after all: a fence that is free is closed again, at the latest
@@ -286,9 +318,9 @@ BEGIN
             dense_rank() OVER (ORDER BY w.tenant_id COLLATE "C", a.counter COLLATE "C") AS slot
         FROM unnest(wanted) WITH ORDINALITY AS w, unnest(w.counters, w.amounts, w.mosts) WITH ORDINALITY AS a (counter, amount, most, place)
         WHERE here[w.ordinality] ORDER BY w.ordinality, a.place) x;
-    SELECT array_agg(coalesce((SELECT sum(b.amount) FROM unnest(x.ends, x.amounts) AS b (ends, amount) WHERE b.ends > moment), 0))
+    SELECT array_agg(x.held + coalesce((SELECT sum(b.amount) FROM unnest(x.ends, x.amounts) AS b (ends, amount) WHERE b.ends > moment), 0))
     INTO useds
-    FROM (SELECT n.ends, n.amounts FROM (
+    FROM (SELECT n.held, n.ends, n.amounts FROM (
             SELECT DISTINCT w.tenant_id COLLATE "C" AS tenant_id, a.counter COLLATE "C" AS counter
             FROM unnest(wanted) WITH ORDINALITY AS w, unnest(w.counters) AS a (counter) WHERE here[w.ordinality]) k
         JOIN budget_counters n ON n.tenant_id = k.tenant_id AND n.counter = k.counter
@@ -354,23 +386,24 @@ BEGIN
         r_admitted[p] := NOT wrong;
     END LOOP;
 
-    SELECT array_agg(w.tenant_id), array_agg(a.counter), array_agg(hold_ends(a.unit, a.zone, a.sliding_us, moment)), array_agg(a.amount::numeric)
-    INTO d_tenants, d_counters, d_ends, d_amounts
+    -- The end of what is held is not asked for yet, but a zone that the database
+    -- does not know is refused here rather than at the success.
+    SELECT array_agg(w.tenant_id), array_agg(a.counter), array_agg(a.kind <> 'rate'), array_agg(hold_ends(a.unit, a.zone, a.sliding_us, moment)), array_agg(a.amount::numeric)
+    INTO d_tenants, d_counters, d_helds, d_ends, d_amounts
     FROM unnest(wanted) WITH ORDINALITY AS w,
-        unnest(w.counters, w.amounts, w.units, w.zones, w.slidings_us) AS a (counter, amount, unit, zone, sliding_us)
+        unnest(w.counters, w.kinds, w.amounts, w.units, w.zones, w.slidings_us) AS a (counter, kind, amount, unit, zone, sliding_us)
     WHERE r_admitted[w.ordinality];
     IF d_tenants IS NOT NULL THEN
-        PERFORM charge_counters(d_tenants, d_counters, d_ends, d_amounts, moment);
+        PERFORM charge_counters(d_tenants, d_counters, d_helds, d_ends, d_amounts, moment);
     END IF;
-    INSERT INTO holds AS h (tenant_id, operation_id, idempotency_key, state, held_at, counters, kinds, amounts, ends, intents, quiets)
-    SELECT w.tenant_id, w.id, w.idempotency_key, 'held', moment, w.counters, w.kinds, w.amounts::numeric[],
-        ARRAY(SELECT hold_ends(a.unit, a.zone, a.sliding_us, moment)
-            FROM unnest(w.units, w.zones, w.slidings_us) WITH ORDINALITY AS a (unit, zone, sliding_us, place) ORDER BY a.place),
+    INSERT INTO holds AS h (tenant_id, operation_id, idempotency_key, state, held_at, counters, kinds, amounts, units, zones, slidings_us, intents, quiets)
+    SELECT w.tenant_id, w.id, w.idempotency_key, 'held', moment, w.counters, w.kinds, w.amounts::numeric[], w.units, w.zones, w.slidings_us,
         w.intents, w.quiets_us
     FROM unnest(wanted) WITH ORDINALITY AS w WHERE r_admitted[w.ordinality]
     -- A correction's holds take the place of those that were given back.
     ON CONFLICT (tenant_id, operation_id) DO UPDATE SET state = 'held', held_at = excluded.held_at, counters = excluded.counters,
-        kinds = excluded.kinds, amounts = excluded.amounts, ends = excluded.ends, intents = excluded.intents, quiets = excluded.quiets;
+        kinds = excluded.kinds, amounts = excluded.amounts, units = excluded.units, zones = excluded.zones, slidings_us = excluded.slidings_us,
+        intents = excluded.intents, quiets = excluded.quiets;
     INSERT INTO intents AS i (tenant_id, intent, operation_id, idempotency_key)
     SELECT w.tenant_id, a.intent, w.id, w.idempotency_key
     FROM unnest(wanted) WITH ORDINALITY AS w, unnest(w.intents) AS a (intent) WHERE r_admitted[w.ordinality]
@@ -391,7 +424,7 @@ BEGIN
     RETURN QUERY SELECT w.tenant_id, w.id, w.idempotency_key, w.how, r_admitted[w.ordinality],
         r_charge[w.ordinality], r_used[w.ordinality]::text,
         CASE WHEN r_charge[w.ordinality] IS NOT NULL THEN (
-            SELECT hold_free_at(n.ends, n.amounts, w.amounts[r_charge[w.ordinality]]::numeric, w.mosts[r_charge[w.ordinality]]::numeric, moment)
+            SELECT hold_free_at(n.held, n.ends, n.amounts, w.amounts[r_charge[w.ordinality]]::numeric, w.mosts[r_charge[w.ordinality]]::numeric, moment)
             FROM budget_counters n WHERE n.tenant_id = w.tenant_id AND n.counter = w.counters[r_charge[w.ordinality]]) END,
         r_fence[w.ordinality], r_id[w.ordinality], r_key[w.ordinality], r_quiet[w.ordinality]
     FROM unnest(wanted) WITH ORDINALITY AS w WHERE here[w.ordinality];

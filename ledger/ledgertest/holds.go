@@ -43,8 +43,7 @@ func AgeHolds(ctx context.Context, conn *pgx.Conn, tenant string, by time.Durati
 	statements := []string{
 		`UPDATE budget_counters SET ends = ARRAY(SELECT e - $2::interval FROM unnest(ends) WITH ORDINALITY AS e (e, n) ORDER BY n),
 			charged_at = charged_at - $2::interval, sweep_at = sweep_at - $2::interval WHERE tenant_id = $1`,
-		`UPDATE holds SET ends = ARRAY(SELECT e - $2::interval FROM unnest(ends) WITH ORDINALITY AS e (e, n) ORDER BY n),
-			held_at = held_at - $2::interval WHERE tenant_id = $1`,
+		`UPDATE holds SET held_at = held_at - $2::interval WHERE tenant_id = $1`,
 		`UPDATE intents SET quiet_until = quiet_until - $2::interval, previous_quiet_until = previous_quiet_until - $2::interval
 			WHERE tenant_id = $1`,
 	}
@@ -58,8 +57,8 @@ func AgeHolds(ctx context.Context, conn *pgx.Conn, tenant string, by time.Durati
 	})
 }
 
-// Counted returns what the buckets of a counter hold that are not past, as the
-// database writes it; empty when there is no such counter.
+// Counted returns what a counter counts now, held by open operations or used, as
+// the database writes it; empty when there is no such counter.
 func (d Database) Counted(t testing.TB, tenant, counter string) string {
 	t.Helper()
 	var used string
@@ -74,7 +73,7 @@ func (d Database) Counted(t testing.TB, tenant, counter string) string {
 // often.
 func Counted(ctx context.Context, conn *pgx.Conn, tenant, counter string) (used string, err error) {
 	err = conn.QueryRow(ctx, `SELECT coalesce(max(u.used::text), '') FROM budget_counters c
-		CROSS JOIN LATERAL (SELECT coalesce(sum(b.amount), 0) AS used FROM unnest(c.ends, c.amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()) u
+		CROSS JOIN LATERAL (SELECT c.held + coalesce(sum(b.amount), 0) AS used FROM unnest(c.ends, c.amounts) AS b (ends, amount) WHERE b.ends > clock_timestamp()) u
 		WHERE c.tenant_id = $1 AND c.counter = $2`, tenant, counter).Scan(&used)
 	return used, err
 }

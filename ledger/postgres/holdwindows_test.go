@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/ledger/ledgertest"
 )
 
+// What is used counts from the success on, until its window is over.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -17,51 +18,54 @@ func TestWindows(t *testing.T) {
 		open   time.Duration // after so long it still counts
 		over   time.Duration // and after so long it does not
 	}{
-		"month in Tokyo": {ledger.Window{Unit: "month", Zone: "Asia/Tokyo"}, 0, 31 * 24 * time.Hour},
-		"week":           {ledger.Window{Unit: "week"}, 0, 7 * 24 * time.Hour},
+		"month in Tokyo": {ledger.Window{Unit: "month", Zone: "Asia/Tokyo"}, 0, 31 * day},
+		"week":           {ledger.Window{Unit: "week"}, 0, 7 * day},
 		"day":            {ledger.Window{Unit: "day", Zone: "America/New_York"}, 0, 25 * time.Hour},
-		"sliding":        {ledger.Window{Sliding: 100 * 24 * time.Hour}, 100 * 24 * time.Hour, 102 * 24 * time.Hour},
-		"for ever":       {ledger.Window{}, 10000 * 24 * time.Hour, 0},
+		"sliding":        {ledger.Window{Sliding: 100 * day}, 100 * day, 102 * day},
+		"for ever":       {ledger.Window{}, 10000 * day, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, db := ledgertest.NewStore(t)
 			charge := ledgertest.Charge("c", "1", "1")
 			charge.Window = test.window
-			op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+			o := ledgertest.Holding(ledgertest.Opening(acme), charge)
+			ledgertest.Moved(t, store, ledgertest.Open(t, store, o), ledger.Confirm)
 			db.AgeHolds(t, acme, test.open)
 			use := wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "1")
 			now := time.Now()
 			if test.over == 0 != use.FreeAt.IsZero() || !use.FreeAt.IsZero() && (use.FreeAt.Before(now.Add(-time.Minute)) || use.FreeAt.After(now.Add(test.over-test.open+time.Minute))) {
 				t.Errorf("free at %v, now %v", use.FreeAt, now)
 			}
-			if test.over == 0 {
-				return
+			if test.over > 0 {
+				db.AgeHolds(t, acme, test.over-test.open)
+				ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
 			}
-			db.AgeHolds(t, acme, test.over-test.open)
-			ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
-			// What was charged in a window that is past gives nothing back in this one.
-			ledgertest.Moved(t, store, op, ledger.Refuse)
-			wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "1")
 		})
 	}
 }
 
-// What is given back comes off the step that it was charged in.
-func TestSlidingWindowGivesBackWhereItWasCharged(t *testing.T) {
+// What succeeded leaves a sliding window step by step; what is given back is free
+// at once.
+func TestSlidingWindowGoesInSteps(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
 	charge := ledgertest.Charge("c", "2", "5")
 	charge.Window.Sliding = 60 * time.Hour
-	old := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	opened := func() ledger.Operation {
+		return ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	}
+	ledgertest.Moved(t, store, opened(), ledger.Confirm)
 	db.AgeHolds(t, acme, 30*time.Hour)
-	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
+	newer := opened()
 	use := wantExhausted(t, refusedOpen(t, store, db, ledgertest.Holding(ledgertest.Opening(acme), charge)), "4")
 	if left := time.Until(use.FreeAt); left < 29*time.Hour || left > 31*time.Hour {
 		t.Errorf("free in %v, want when the older step has left the window", left)
 	}
-	ledgertest.Moved(t, store, old, ledger.Refuse)
-	wantCounted(t, db, "c", "2", "the older one failed")
+	ledgertest.Moved(t, store, newer, ledger.Refuse)
+	wantCounted(t, db, "c", "2", "the newer one failed")
+	ledgertest.Moved(t, store, opened(), ledger.Confirm)
+	wantCounted(t, db, "c", "4", "another one succeeded")
 	db.AgeHolds(t, acme, 31*time.Hour)
 	wantCounted(t, db, "c", "2", "the older step is past")
 	db.AgeHolds(t, acme, 31*time.Hour)
@@ -74,7 +78,7 @@ func TestSlidingWindowStaysSmall(t *testing.T) {
 	t.Parallel()
 	store, db := ledgertest.NewStore(t)
 	charge := ledgertest.Charge("c", "1", "1000")
-	charge.Window.Sliding = 60 * time.Minute
+	charge.Kind, charge.Window.Sliding = ledger.ChargeRate, 60*time.Minute
 	for range 150 {
 		ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge))
 		db.AgeHolds(t, acme, time.Minute)
@@ -158,17 +162,23 @@ func TestBudgetUse(t *testing.T) {
 	store, _ := ledgertest.NewStore(t)
 	day, none := ledgertest.Charge("day", "4", "5"), ledgertest.Charge("none", "1", "1")
 	day.Window.Unit = "day"
-	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
+	op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
 	ever := ledgertest.Charge("ever", "6", "5") // never
-	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever})
-	if err != nil || len(uses) != 3 {
-		t.Fatalf("%+v, %v", uses, err)
-	}
-	if uses[0].Used != "0" || uses[1].Used != "4" || uses[2].Used != "0" || uses[1].Charge != day {
-		t.Errorf("%+v", uses)
-	}
-	if !uses[0].FreeAt.IsZero() || uses[1].FreeAt.IsZero() || uses[1].FreeAt.Hour() != 0 || !uses[2].FreeAt.IsZero() {
-		t.Errorf("free at %v, %v, %v", uses[0].FreeAt, uses[1].FreeAt, uses[2].FreeAt)
+	for _, known := range []bool{false, true} {
+		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever})
+		if err != nil || len(uses) != 3 {
+			t.Fatalf("%+v, %v", uses, err)
+		}
+		if uses[0].Used != "0" || uses[1].Used != "4" || uses[2].Used != "0" || uses[1].Charge != day {
+			t.Errorf("%+v", uses)
+		}
+		// What is held becomes free by no time, what is used with its day.
+		if !uses[0].FreeAt.IsZero() || uses[1].FreeAt.IsZero() == known || uses[1].FreeAt.UTC().Hour() != 0 || !uses[2].FreeAt.IsZero() {
+			t.Errorf("succeeded %v: free at %v, %v, %v", known, uses[0].FreeAt, uses[1].FreeAt, uses[2].FreeAt)
+		}
+		if !known {
+			ledgertest.Moved(t, store, op, ledger.Confirm)
+		}
 	}
 	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}); err != nil || uses[0].Used != "0" {
 		t.Errorf("another tenant sees %+v, %v", uses, err)
