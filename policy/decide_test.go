@@ -55,8 +55,8 @@ func TestGrants(t *testing.T) {
 		`{id: g, actors: [planner], action_types: ["*"]}`:                             "deny not_allowed",
 		`{id: g, actors: ["planner-2*"], action_types: ["*"]}`:                        "deny not_allowed",
 		`{id: g, actors: ["*"], action_types: [pay.refunds, "pa.*", "pay.refund.*"]}`: "deny not_allowed",
-		`{id: g, roles: [finance], action_types: ["*"]}`:                              "deny not_allowed",
-		`{id: g, actors: [planner-1], roles: [finance], action_types: ["*"]}`:         "deny not_allowed",
+		`{id: g, roles: [auditor], action_types: ["*"]}`:                              "deny not_allowed",
+		`{id: g, actors: [planner-1], roles: [auditor], action_types: ["*"]}`:         "deny not_allowed",
 		`{id: g, actors: ["*"], agents: [sales], action_types: ["*"]}`:                "deny not_allowed",
 		// The first that fits is named.
 		`{id: a, actors: [x], action_types: ["*"]}, {id: b, actors: ["*"], action_types: ["*"]}, {id: c, actors: ["*"], action_types: ["*"]}`: "allow b",
@@ -260,13 +260,13 @@ tenant: acme
 version: "1"
 allow:
   - {id: a, actors: ["planner-*"], action_types: [pay.*]}
-  - {id: b, roles: [finance], action_types: [mail.send]}
+  - {id: b, roles: [auditor], action_types: [mail.send]}
   - {id: c, actors: [x], agents: [support], action_types: ["*"]}
 `)
 	allowed := 0
 	for _, tenant := range []string{"", "acme", "globex"} {
 		for _, actor := range []string{"", "planner-1", "x", "y"} {
-			for _, roles := range [][]policy.Role{nil, {policy.Agent}, {policy.Agent, "finance"}, {"finance"}, {policy.Admin, policy.Reviewer}} {
+			for _, roles := range [][]policy.Role{nil, {policy.Agent}, {policy.Agent, policy.Auditor}, {policy.Auditor}, {policy.Admin, policy.Reviewer}} {
 				for _, actionType := range []string{"pay.refund", "mail.send", "crm.x"} {
 					for _, agent := range []string{"", "support"} {
 						r := request(t, actions.Spec{Type: actionType}, `{}`)
