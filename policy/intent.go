@@ -46,6 +46,10 @@ func (c *compiler) intents() map[string][]intent {
 		if len(in.Actions) == 0 {
 			c.bad(field+".actions", "want the action types that serve it, each with its parts")
 		}
+		if n := len(in.Actions); n > maxServing {
+			c.bad(field+".actions", "has %d entries, want at most %d", n, maxServing)
+			continue
+		}
 		var first []string
 		for _, actionType := range slices.Sorted(maps.Keys(in.Actions)) {
 			own := c.doc.Field("intents", index(i), "actions", actionType)
@@ -54,6 +58,9 @@ func (c *compiler) intents() map[string][]intent {
 			}
 			names := slices.Sorted(maps.Keys(in.Actions[actionType]))
 			switch {
+			case len(names) > maxParts:
+				c.bad(own, "has %d parts, want at most %d", len(names), maxParts)
+				continue
 			case len(names) == 0:
 				c.bad(own, "want the parts that tell one goal from another, such as {order: args.order_id}")
 			case first == nil:
