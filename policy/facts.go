@@ -170,15 +170,3 @@ func isIndex(step string) bool {
 	n, err := strconv.Atoi(step)
 	return err == nil && n >= 0 && strconv.Itoa(n) == step
 }
-
-// argumentField puts the path of an argument below the field that holds it.
-func argumentField(path string) string {
-	switch {
-	case path == "":
-		return fieldArguments
-	case strings.HasPrefix(path, "["):
-		return fieldArguments + path
-	default:
-		return fieldArguments + "." + path
-	}
-}

@@ -108,7 +108,8 @@ func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
 			add(text, in.Quiet)
 		case errors.As(err, &refused):
 			for _, v := range refused.Violations {
-				f.violate(argumentField(v.Field), v.Reason, v.Message)
+				v = v.InRequest()
+				f.violate(v.Field, v.Reason, v.Message)
 			}
 		default:
 			f.violate(fieldArguments, actions.ReasonIntentPartMissing, "do not say which "+in.Name+" is meant")

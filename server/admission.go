@@ -223,15 +223,7 @@ func argumentsRefusal(err error) error {
 	}
 	r := &refusal{code: codes.InvalidArgument, reason: reasonInvalidArguments}
 	for _, v := range bad.Violations {
-		switch {
-		case v.Field == "":
-			v.Field = "arguments"
-		case strings.HasPrefix(v.Field, "["):
-			v.Field = "arguments" + v.Field
-		default:
-			v.Field = "arguments." + v.Field
-		}
-		r.violations = append(r.violations, v)
+		r.violations = append(r.violations, v.InRequest())
 	}
 	r.message = summary(r.violations)
 	return r
@@ -253,8 +245,8 @@ func keyRefusal(err error) error {
 			switch {
 			case v.Field == "run_id" || v.Field == "step_id":
 				v.Field = "run." + v.Field
-			case !strings.HasPrefix(v.Field, "["):
-				v.Field = "arguments." + v.Field
+			default:
+				v = v.InRequest()
 			}
 		}
 		r.violations = append(r.violations, v)
