@@ -31,7 +31,7 @@ func TestZeroDenies(t *testing.T) {
 		if d := p.Decide(&r); d.Effect != policy.Deny || d.Rule == "" || d.Reason == "" || !d.Holds.Empty() {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if d := p.DecideType(r.Principal, &r.Action.Spec); d.Effect != policy.Deny {
+		if d := p.DecideType(r.Principal, &r.Action.Spec); d.Effect != policy.Deny || (d.Stage == "") != (name != "no grants") {
 			t.Errorf("%s: the type: %+v", name, d)
 		}
 		if p.Charges(&r) != nil {
