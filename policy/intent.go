@@ -13,9 +13,6 @@ import (
 	"github.com/onceward/onceward/ledger"
 )
 
-// callerIntent is the name of the intents that callers compose themselves.
-const callerIntent = "caller"
-
 // intent is a goal, as one action type serves it.
 type intent struct {
 	name  string
@@ -37,7 +34,7 @@ func (c *compiler) intents() map[string][]intent {
 	for i, in := range c.file.Intents {
 		field := at("intents", i)
 		switch {
-		case in.Name == callerIntent:
+		case in.Name == actions.CallerIntent:
 			c.bad(field+".name", "caller is the intent that callers name themselves: take another")
 		case seen[in.Name]:
 			c.bad(field+".name", "%s is there twice: list its actions together", in.Name)
@@ -121,7 +118,7 @@ func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
 		}
 	}
 	if r.IntentID != "" {
-		add(actions.ComposeIntent(callerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), 0)
+		add(actions.ComposeIntent(actions.CallerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), 0)
 	}
 	return out
 }
