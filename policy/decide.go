@@ -55,7 +55,7 @@ func (p *Policy) screen(who Principal, spec *actions.Spec, fitting func(grant) b
 		return d
 	case p.version == "" || p.tenant != who.Tenant:
 		// No stage either: in the stage observe a planner is told to go ahead by
-		// itself, and a policy whose file is gone must not say that.
+		// itself, and neither a policy whose file is gone nor another's says that.
 		d.Stage = ""
 		return deny(ruleNoPolicy, "the tenant has no policy")
 	}

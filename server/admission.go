@@ -242,10 +242,9 @@ func keyRefusal(err error) error {
 			r.reason = actions.ReasonKeyRequired
 		case actions.ReasonKeyPartMissing:
 			r.reason = actions.ReasonKeyRequired
-			switch {
-			case v.Field == "run_id" || v.Field == "step_id":
+			if v.Field == "run_id" || v.Field == "step_id" {
 				v.Field = "run." + v.Field
-			default:
+			} else {
 				v = v.InRequest()
 			}
 		}
