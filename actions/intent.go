@@ -12,6 +12,11 @@ import (
 // MaxIntentLength bounds the text of an intent, in bytes.
 const MaxIntentLength = 400
 
+// CallerIntent is the name of the intents that callers compose themselves
+// (intent_id). No action type and no policy has one of that name: a caller could
+// hold its goals.
+const CallerIntent = "caller"
+
 // Intent is a goal above the key. Action types that name the same intent with
 // the same part names share it.
 type Intent struct {

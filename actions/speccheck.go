@@ -39,6 +39,9 @@ func (s Spec) checkIntents(bad badFunc) {
 		if !partPattern.MatchString(intent.Name) {
 			bad("intent name %q: want lower-case letters, digits and _", intent.Name)
 		}
+		if intent.Name == CallerIntent {
+			bad("intent name %q is taken: callers name theirs so", intent.Name)
+		}
 		if names[intent.Name] {
 			bad("intent name %q is used twice", intent.Name)
 		}
@@ -72,7 +75,7 @@ func (s Spec) checkIntentParts(intent Intent, bad badFunc) {
 		if top, _, _ := strings.Cut(path, "."); slices.Contains(s.AdvisoryArgs, top) {
 			bad("intent %s: part %s: argument %s is advisory, so that it cannot identify the goal", intent.Name, p.Name, top)
 		}
-		if s.hides(path) {
+		if s.Hides(path) {
 			bad("intent %s: part %s: argument %s is sensitive, and the text of the intent would show it", intent.Name, p.Name, path)
 		}
 	}
@@ -117,7 +120,7 @@ func (s Spec) checkSensitive(bad badFunc) {
 		}
 	}
 	for _, p := range s.Key {
-		if path, ok := strings.CutPrefix(p.From, fromArguments); ok && !s.HashKey && s.hides(path) {
+		if path, ok := strings.CutPrefix(p.From, fromArguments); ok && !s.HashKey && s.Hides(path) {
 			bad("key part %s: argument %s is sensitive, and the key would show it: store the key hashed", p.Name, path)
 		}
 	}
@@ -152,9 +155,9 @@ func (p Protection) check(bad badFunc) {
 	}
 }
 
-// hides reports whether the argument at a path is sensitive, by itself or with
-// what holds it.
-func (s Spec) hides(path string) bool {
+// Hides reports whether the argument at a dotted path is sensitive, by itself or
+// with what holds it.
+func (s Spec) Hides(path string) bool {
 	// A mark goes through lists, whichever item it is.
 	named := slices.DeleteFunc(strings.Split(path, "."), isIndex)
 	return slices.ContainsFunc(s.SensitiveArgs, func(mark string) bool {

@@ -24,6 +24,7 @@ func TestSpecCheckGoals(t *testing.T) {
 		{"amount alone", func(s *Spec) { s.Spending.Amount = "args.amount" }, "needs a currency"},
 		{"currency alone", func(s *Spec) { s.Spending.Currency = "'EUR'" }, "goes with an amount"},
 		{"intent name", func(s *Spec) { s.Intents = []Intent{intent("Order refund", order)} }, "intent name"},
+		{"intent of callers", func(s *Spec) { s.Intents = []Intent{intent("caller", KeyPart{"id", "arguments.id"})} }, `"caller" is taken`},
 		{"intent twice", func(s *Spec) { s.Intents = []Intent{intent("a", order), intent("a", order)} }, `"a" is used twice`},
 		{"intent without parts", func(s *Spec) { s.Intents = []Intent{intent("a")} }, "has no parts"},
 		{"too many intents", func(s *Spec) {

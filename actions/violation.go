@@ -51,6 +51,18 @@ type Violation struct {
 	Message string
 }
 
+// InRequest is the violation of an argument as a request has it: its field begins
+// with "arguments".
+func (v Violation) InRequest() Violation {
+	switch {
+	case v.Field == "" || strings.HasPrefix(v.Field, "["):
+		v.Field = "arguments" + v.Field
+	default:
+		v.Field = "arguments." + v.Field
+	}
+	return v
+}
+
 // ArgumentsError says why arguments, or the key that comes from them, cannot
 // be accepted. Nothing was recorded or sent. Other arguments could succeed.
 type ArgumentsError struct {

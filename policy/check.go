@@ -18,8 +18,9 @@ type source struct {
 }
 
 // Check finds what does not fit the action types that there are: names that none
-// has, prefixes that none begins with, budgets that cannot be counted for the types
-// that they name. Where a policy is written these are faults. A server that finds
+// has, prefixes that none begins with, budgets that cannot be counted and rules that
+// cannot see what they look at for the types that they name, intents that a note
+// could change or that show what is sensitive. Where a policy is written these are faults. A server that finds
 // them goes on, since action types may come later and none is let through by them.
 func (p *Policies) Check(specs []actions.Spec) []strictyaml.Fault {
 	byType := map[string]actions.Spec{}
@@ -28,8 +29,8 @@ func (p *Policies) Check(specs []actions.Spec) []strictyaml.Fault {
 	}
 	var faults []strictyaml.Fault
 	for _, tenant := range p.Tenants() {
-		if s := p.tenants[tenant].source; s != nil {
-			c := &fitting{s, byType, nil}
+		if own := p.tenants[tenant]; own.source != nil {
+			c := &fitting{own.source, own, byType, nil}
 			c.check()
 			faults = append(faults, c.faults...)
 		}
@@ -40,6 +41,7 @@ func (p *Policies) Check(specs []actions.Spec) []strictyaml.Fault {
 // fitting compares one policy with the action types.
 type fitting struct {
 	*source
+	policy *Policy
 	specs  map[string]actions.Spec
 	faults []strictyaml.Fault
 }
@@ -60,6 +62,7 @@ func (c *fitting) check() {
 	}
 	for i, r := range f.Rules {
 		c.list(at("rules", i), r.ActionTypes)
+		c.visible(at("rules", i), r, &c.policy.rules[i])
 	}
 	for i, b := range f.Budgets {
 		c.list(at("budgets", i), b.ActionTypes)
@@ -73,6 +76,11 @@ func (c *fitting) check() {
 			field := c.doc.Field("intents", index(i), "actions", actionType)
 			if c.known(field, actionType) {
 				c.shared(field, in, actionType)
+			}
+			for _, own := range c.policy.intents[actionType] {
+				if own.name == in.Name {
+					c.identifying(field, own, c.specs[actionType])
+				}
 			}
 		}
 	}
@@ -117,6 +125,45 @@ func (c *fitting) countable(field string, b policyfile.Budget) {
 		}
 		if slices.Contains(b.Per, perCounterparty) && spec.Spending.Counterparty == "" {
 			c.bad(at(field+".action_types", i), "%s says no counterparty: every request is refused by this budget", name)
+		}
+	}
+}
+
+// visible finds action types that a rule names and about which it sees nothing: an
+// amount is 0 there, and a counterparty nobody, so that what should be stopped is not.
+func (c *fitting) visible(field string, r policyfile.Rule, compiled *rule) {
+	if compiled.when == nil {
+		return
+	}
+	for i, name := range r.ActionTypes {
+		spec, ok := c.specs[name]
+		if !ok {
+			continue
+		}
+		if compiled.spends && spec.Spending.Amount == "" {
+			c.bad(at(field+".action_types", i), "%s says no amount, and the rule looks at it", name)
+		}
+		if compiled.when.Reads(varCounterparty) && spec.Spending.Counterparty == "" {
+			c.bad(at(field+".action_types", i), "%s says no counterparty, and the rule looks at it", name)
+		}
+	}
+}
+
+// identifying finds parts of an intent that come from an argument which identifies
+// nothing, or which nobody should see.
+func (c *fitting) identifying(field string, in intent, spec actions.Spec) {
+	for _, part := range in.parts {
+		for _, use := range part.value.Uses() {
+			if use.Variable != varArgs || len(use.Path) == 0 {
+				continue
+			}
+			own := field + "." + part.name
+			if slices.Contains(spec.AdvisoryArgs, use.Path[0]) {
+				c.bad(own, "the argument %s of %s is advisory: who rephrases it would pass by the intent", use.Path[0], spec.Type)
+			}
+			if spec.Hides(strings.Join(use.Path, ".")) && !strings.Contains(part.value.String(), "sha256hex(") {
+				c.bad(own, "the argument %s of %s is sensitive, and the text of the intent would show it: write sha256hex(...)", strings.Join(use.Path, "."), spec.Type)
+			}
 		}
 	}
 }

@@ -54,6 +54,9 @@ func (p *Policy) screen(who Principal, spec *actions.Spec, fitting func(grant) b
 		d.Effect, d.Rule, d.Reason = Allow, ruleActionType, "the action type is open to agents of the tenant"
 		return d
 	case p.version == "" || p.tenant != who.Tenant:
+		// No stage either: in the stage observe a planner is told to go ahead by
+		// itself, and neither a policy whose file is gone nor another's says that.
+		d.Stage = ""
 		return deny(ruleNoPolicy, "the tenant has no policy")
 	}
 	for _, g := range p.grants {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -54,19 +55,25 @@ func amountOf(value any) (amount, problem string) {
 	return whole + "." + fraction, ""
 }
 
-// expanded writes a number with an exponent in plain digits. Its size is bounded by
-// that of a double, because arguments with others are refused.
+// expanded writes a number with an exponent in plain digits. One that is far too
+// large or too fine for an amount stays as it is: an expression can read a number
+// out of a text (parse_json), whose plain digits would be millions.
 func expanded(text string) string {
-	exact, ok := new(big.Rat).SetString(text)
-	if !ok || len(text) > 64 {
+	_, power, _ := strings.Cut(strings.ToLower(text), "e")
+	exponent, err := strconv.Atoi(power)
+	if err != nil || len(text) > maxExpanded || exponent > maxExpanded || exponent < -maxExpanded {
 		return text
 	}
-	plain := exact.FloatString(maxFractionDigits + 1) // one more shows that it is too fine
-	if back, ok := new(big.Rat).SetString(plain); !ok || back.Cmp(exact) != 0 {
-		return strings.TrimRight(exact.FloatString(400), "0")
+	exact, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return text
 	}
-	return strings.TrimSuffix(strings.TrimRight(plain, "0"), ".")
+	// Its digits behind the point are no more than these: nothing is rounded.
+	return strings.TrimSuffix(strings.TrimRight(exact.FloatString(2*maxExpanded), "0"), ".")
 }
+
+// maxExpanded bounds the length and the exponent of a number that is written out.
+const maxExpanded = 400
 
 // less returns a - b for texts that are decimals; false where one is none.
 func less(a, b string) (string, bool) {

@@ -23,7 +23,8 @@ const fieldArguments = "arguments"
 // maxCounterparty bounds a counterparty, in bytes.
 const maxCounterparty = 255
 
-var isoCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
+// isoCurrency is in either case: only ASCII letters have one that is theirs alone.
+var isoCurrency = regexp.MustCompile(`^[A-Za-z]{3}$`)
 
 // facts are what a request comes to, before anything is decided about it.
 type facts struct {
@@ -81,25 +82,26 @@ func (f *facts) spending(a *Action) {
 			f.violate(fieldOf(a.amount), ReasonAmountInvalid, problem)
 		}
 		currency, ok, err := a.currency.Text(vars)
-		currency = strings.ToUpper(currency)
 		if err != nil || !ok || !isoCurrency.MatchString(currency) {
 			f.violate(fieldOf(a.currency), ReasonCurrencyInvalid, "is no currency, and that of the amount comes from it: want three letters (ISO 4217), such as EUR")
 		} else {
-			f.currency = currency
+			f.currency = strings.ToUpper(currency)
 		}
 	}
 	if a.counterparty == nil {
 		return
 	}
 	text, ok, err := a.counterparty.Text(expr.Vars{"args": f.args()})
-	if err != nil || !ok {
-		return // a fault where a budget needs it
-	}
-	if len(text) > maxCounterparty || strings.ContainsFunc(text, unicode.IsControl) {
+	switch {
+	case err != nil:
+		// A rule that looks for somebody must not take this for nobody.
+		f.violate(fieldOf(a.counterparty), ReasonCounterpartyInvalid, "is missing or no text, and the counterparty comes from it")
+	case !ok: // the action type leaves it open; a fault where a budget needs it
+	case len(text) > maxCounterparty || strings.ContainsFunc(text, unicode.IsControl):
 		f.violate(fieldOf(a.counterparty), ReasonCounterpartyInvalid, "is no name of at most 255 bytes without control characters, and the counterparty comes from it")
-		return
+	default:
+		f.counterparty = text
 	}
-	f.counterparty = text
 }
 
 // charge finds the parts of budgets that the request takes.
@@ -167,16 +169,4 @@ var plainStep = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func isIndex(step string) bool {
 	n, err := strconv.Atoi(step)
 	return err == nil && n >= 0 && strconv.Itoa(n) == step
-}
-
-// argumentField puts the path of an argument below the field that holds it.
-func argumentField(path string) string {
-	switch {
-	case path == "":
-		return fieldArguments
-	case strings.HasPrefix(path, "["):
-		return fieldArguments + path
-	default:
-		return fieldArguments + "." + path
-	}
 }

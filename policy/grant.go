@@ -25,8 +25,8 @@ func (c *compiler) grant(field string, g policyfile.Grant) grant {
 	}
 	out := grant{id: g.ID, types: namesOf(g.ActionTypes), actors: namesOf(g.Actors), agents: namesOf(g.Agents)}
 	for i, role := range g.Roles {
-		if role == "" {
-			c.bad(at(field+".roles", i), "is empty")
+		if err := CheckRoles([]Role{Role(role)}); err != nil {
+			c.bad(at(field+".roles", i), "%v", err) // no credential has it: the grant would let nobody through
 		}
 		out.roles = append(out.roles, Role(role))
 	}

@@ -61,7 +61,9 @@ func TestSpending(t *testing.T) {
 		`{"amount":1,"currency":"€€€"}`:                                         currency,
 		`{"amount":1,"currency":978}`:                                           currency,
 		`{"amount":1,"currency":["EUR"]}`:                                       currency,
+		`{"amount":1,"currency":"uſd"}`:                                         currency, // its capital letter is an S
 		`{"amount":-1,"currency":"x"}`:                                          amount + currency,
+		`{"amount":1,"currency":"EUR","to":["x"]}`:                              " arguments.to:COUNTERPARTY_INVALID",
 		`{"amount":1,"currency":"EUR","to":"a\u0000b"}`:                         " arguments.to:COUNTERPARTY_INVALID",
 		`{"amount":1,"currency":"EUR","to":"` + strings.Repeat("x", 256) + `"}`: " arguments.to:COUNTERPARTY_INVALID",
 	} {
@@ -161,6 +163,29 @@ func TestCharges(t *testing.T) {
 	}
 	if first := d.Holds.Charges[0].Counter; first != "day|currency:EUR|of:spend|window:day%20Europe/Berlin" {
 		t.Errorf("counter %s", first)
+	}
+}
+
+// TestHugeAmounts: a number that an expression reads out of a text is refused
+// before its digits are written out.
+func TestHugeAmounts(t *testing.T) {
+	t.Parallel()
+	spec := refund()
+	spec.Spending = actions.Spending{Amount: "parse_json(args.amount)", Currency: `"EUR"`}
+	p, action := load(t, head), compiled(t, spec)
+	for text, want := range map[string]string{
+		"12.50": "12.50", "1e2": "100", "12E-1": "1.2", "1e+19": "10000000000000000000", "1e-12": "0.000000000001",
+		"1e20": "", "1e-13": "", "1e999999": "", "1e-999999": "", "1e999999999": "", "0e999999999": "", "-1e2": "", strings.Repeat("9", 500) + "e1": "",
+	} {
+		r := request(t, refund(), `{"amount":"`+text+`"}`)
+		r.Action = action
+		start := time.Now()
+		if d := p.Decide(r); d.Amount != want || (d.Effect == policy.Allow) != (want != "") {
+			t.Errorf("%.20s: %s, amount %q", text, inBrief(d), d.Amount)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("%.20s: it took %s", text, took)
+		}
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 	"github.com/onceward/onceward/ledger"
 )
 
-// callerIntent is the name of the intents that callers compose themselves.
-const callerIntent = "caller"
-
 // intent is a goal, as one action type serves it.
 type intent struct {
 	name  string
@@ -37,7 +34,7 @@ func (c *compiler) intents() map[string][]intent {
 	for i, in := range c.file.Intents {
 		field := at("intents", i)
 		switch {
-		case in.Name == callerIntent:
+		case in.Name == actions.CallerIntent:
 			c.bad(field+".name", "caller is the intent that callers name themselves: take another")
 		case seen[in.Name]:
 			c.bad(field+".name", "%s is there twice: list its actions together", in.Name)
@@ -45,6 +42,10 @@ func (c *compiler) intents() map[string][]intent {
 		seen[in.Name] = true
 		if len(in.Actions) == 0 {
 			c.bad(field+".actions", "want the action types that serve it, each with its parts")
+		}
+		if n := len(in.Actions); n > maxServing {
+			c.bad(field+".actions", "has %d entries, want at most %d", n, maxServing)
+			continue
 		}
 		var first []string
 		for _, actionType := range slices.Sorted(maps.Keys(in.Actions)) {
@@ -54,6 +55,9 @@ func (c *compiler) intents() map[string][]intent {
 			}
 			names := slices.Sorted(maps.Keys(in.Actions[actionType]))
 			switch {
+			case len(names) > maxParts:
+				c.bad(own, "has %d parts, want at most %d", len(names), maxParts)
+				continue
 			case len(names) == 0:
 				c.bad(own, "want the parts that tell one goal from another, such as {order: args.order_id}")
 			case first == nil:
@@ -101,7 +105,8 @@ func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
 			add(text, in.Quiet)
 		case errors.As(err, &refused):
 			for _, v := range refused.Violations {
-				f.violate(argumentField(v.Field), v.Reason, v.Message)
+				v = v.InRequest()
+				f.violate(v.Field, v.Reason, v.Message)
 			}
 		default:
 			f.violate(fieldArguments, actions.ReasonIntentPartMissing, "do not say which "+in.Name+" is meant")
@@ -113,7 +118,7 @@ func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
 		}
 	}
 	if r.IntentID != "" {
-		add(actions.ComposeIntent(callerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), 0)
+		add(actions.ComposeIntent(actions.CallerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), 0)
 	}
 	return out
 }

@@ -27,6 +27,9 @@ const (
 	maxBudgets = 50
 	maxBounds  = 100
 	maxIntents = 50
+	maxStages  = 500
+	maxServing = 100 // action types of an intent
+	maxParts   = 16  // of an intent
 	// ruleCost bounds one expression, in CEL's units: some hundred microseconds.
 	ruleCost = 20_000
 )
@@ -42,7 +45,7 @@ func Load(files map[string][]byte) (*Policies, error) {
 	}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if size += len(files[name]); size > maxBytes || len(l.tenants) > maxTenants {
+		if size += len(files[name]); size > maxBytes || len(l.tenants) >= maxTenants {
 			l.faults = append(l.faults, strictyaml.Fault{Place: strictyaml.Place{File: name}, Problem: fmt.Sprintf(
 				"there are more than %d policies, or %d bytes of them: run another Onceward for the others", maxTenants, maxBytes)})
 			break
@@ -128,6 +131,7 @@ func (c *compiler) compile() *Policy {
 		{"budgets", len(f.Budgets), maxBudgets},
 		{"per_operation", len(f.PerOperation), maxBounds},
 		{"intents", len(f.Intents), maxIntents},
+		{"stages.action_types", stagesIn(f), maxStages},
 	} {
 		if list.has > list.most {
 			c.bad(list.field, "has %d entries, want at most %d", list.has, list.most)
@@ -162,6 +166,13 @@ func (c *compiler) compile() *Policy {
 	}
 	p.intents = c.intents()
 	return p
+}
+
+func stagesIn(f *policyfile.File) int {
+	if f.Stages == nil {
+		return 0
+	}
+	return len(f.Stages.ActionTypes)
 }
 
 // at is the path of an item of a list.

@@ -36,13 +36,14 @@ func TestFaults(t *testing.T) {
 		head + "stages: {action_types: {A: observe}}\n":      `stages.action_types.A: "A": want an action type`,
 		head + "stages: {action_types: {\"a*\": observe}}\n": `"a*": want an action type (stripe.refund.create), all that begin alike (stripe.*)`,
 
-		strings.Replace(head, `actors: ["*"], `, "", 1):                     "allow[0]: want actors, roles or both",
-		strings.Replace(head, `["*"], a`, `["a*b"], a`, 1):                  `allow[0].actors[0]: "a*b": want a name`,
-		strings.Replace(head, `["*"], a`, `["a b"], a`, 1):                  `allow[0].actors[0]: "a b": want a name`,
-		strings.Replace(head, `["*"], a`, `["a", a], a`, 1):                 `allow[0].actors[1]: "a" is there twice`,
-		strings.Replace(head, `action_types: ["*"]`, `action_types: []`, 1): "allow[0].action_types",
-		strings.Replace(head, `everyone`, `default`, 1):                     "allow[0].id: default is the name of a check",
-		strings.Replace(head, `everyone`, `Every`, 1):                       `allow[0].id: "Every" does not match`,
+		strings.Replace(head, `actors: ["*"], `, "", 1):                      "allow[0]: want actors, roles or both",
+		strings.Replace(head, `actors: ["*"]`, "roles: [agent, finance]", 1): `allow[0].roles[1]: "finance" is no role`,
+		strings.Replace(head, `["*"], a`, `["a*b"], a`, 1):                   `allow[0].actors[0]: "a*b": want a name`,
+		strings.Replace(head, `["*"], a`, `["a b"], a`, 1):                   `allow[0].actors[0]: "a b": want a name`,
+		strings.Replace(head, `["*"], a`, `["a", a], a`, 1):                  `allow[0].actors[1]: "a" is there twice`,
+		strings.Replace(head, `action_types: ["*"]`, `action_types: []`, 1):  "allow[0].action_types",
+		strings.Replace(head, `everyone`, `default`, 1):                      "allow[0].id: default is the name of a check",
+		strings.Replace(head, `everyone`, `Every`, 1):                        `allow[0].id: "Every" does not match`,
 
 		head + "rules: [{id: a, reason: b, then: deny}, {id: a, reason: b, then: deny}]\n":                                   "p.yaml:5:42: rules[1].id: a is the id of rules[0] too",
 		head + "rules: [{id: everyone, reason: b, then: deny}]\n":                                                            "everyone is the id of allow[0] too",
@@ -179,13 +180,19 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	specs := []actions.Spec{
-		refund(), {Type: "mail.send"},
+		refund(), {Type: "mail.send", AdvisoryArgs: []string{"note"}, SensitiveArgs: []string{"card.number"}},
 		{Type: "pay.credit", Intents: []actions.Intent{{Name: "goal", Parts: []actions.KeyPart{{Name: "order", From: "arguments.order"}}}}},
 	}
 	for text, want := range map[string]string{
 		head: "",
 		head + "rules: [{id: a, reason: b, then: deny, action_types: [pay.refund, \"mail.*\"]}]\n":                                  "",
 		head + "rules: [{id: a, reason: b, then: deny, action_types: [pay.x]}]\n":                                                   "p.yaml:5:55: rules[0].action_types[0]: there is no action type pay.x",
+		head + "rules: [{id: a, reason: b, then: deny, when: amount > 1, action_types: [pay.refund, \"mail.*\"]}]\n":                "",
+		head + "rules: [{id: a, reason: b, then: deny, when: amount > 1, action_types: [pay.refund, mail.send]}]\n":                 "rules[0].action_types[1]: mail.send says no amount, and the rule looks at it",
+		head + "rules: [{id: a, reason: b, then: deny, when: counterparty == \"x\", action_types: [mail.send]}]\n":                  "mail.send says no counterparty, and the rule looks at it",
+		head + "intents: [{name: goal, actions: {mail.send: {order: args.note}}}]\n":                                                "is advisory: who rephrases it",
+		head + "intents: [{name: goal, actions: {mail.send: {order: args.card.number}}}]\n":                                         "the argument card.number of mail.send is sensitive",
+		head + "intents: [{name: goal, actions: {mail.send: {order: sha256hex(args.card.number)}}}]\n":                              "",
 		head + "stages: {action_types: {crm.*: enforce}}\n":                                                                         "no action type begins with crm.",
 		head + "per_operation: [{max_attempts: 1, action_types: [pay.x]}]\n":                                                        "per_operation[0].action_types[0]",
 		head + "budgets: [{id: b, of: spend, currency: EUR, limit: 1, window: {calendar: day}, action_types: [mail.send]}]\n":       "mail.send says no amount",

@@ -66,12 +66,17 @@ func (p *Policy) Version() string {
 // YAML is the file as it was read; empty where there is none.
 func (p *Policy) YAML() string { return p.text }
 
-// Stage is how far an action type is switched on.
+// Stage is how far an action type is switched on; empty where there is no policy,
+// and nothing is even observed.
 func (p *Policy) Stage(actionType string) ledger.Stage {
-	if p.allowAll {
+	switch {
+	case p.allowAll:
 		return ledger.StageReconcile
+	case p.version == "":
+		return ""
+	default:
+		return p.stages.of(actionType)
 	}
-	return p.stages.of(actionType)
 }
 
 // ReadsBudgets reports whether a rule looks at budgets: [Request.Use] is wanted.

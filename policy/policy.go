@@ -70,10 +70,10 @@ type Request struct {
 // Decision is the answer, with the rule that gave it.
 type Decision struct {
 	Effect  Effect
-	Rule    string // stable id, in the answer and the audit record
-	Reason  string // one sentence without its full stop, which the caller sees
-	Version string // of the policy
-	Stage   ledger.Stage
+	Rule    string       // stable id, in the answer and the audit record
+	Reason  string       // one sentence without its full stop, which the caller sees
+	Version string       // of the policy
+	Stage   ledger.Stage // empty where the tenant has no policy: it is not even observed
 
 	// Violations are set, and the effect is Deny, where the arguments do not say
 	// what the action type's own expressions, an intent or a budget need: no amount, a

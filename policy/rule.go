@@ -30,11 +30,14 @@ const (
 	varLocal   = "local"
 	varBudgets = "budgets"
 	varAmount  = "amount"
+	varArgs    = "args"
+
+	varCounterparty = "counterparty"
 )
 
 // ruleVariables are those that rules see.
 func ruleVariables() []string {
-	return []string{varAction, "args", varActor, varRun, "tenant", "now", varLocal, varAmount, "currency", "counterparty", "intent_id", varBudgets}
+	return []string{varAction, varArgs, varActor, varRun, "tenant", "now", varLocal, varAmount, "currency", varCounterparty, "intent_id", varBudgets}
 }
 
 // members are what the variables have that are objects of ours.
@@ -124,7 +127,7 @@ func (p *Policy) variables(r *Request, f *facts) expr.Vars {
 	}
 	return expr.Vars{
 		varAction: map[string]any{"type": spec.Type, "risk": spec.Risk.String(), "owner": spec.Owner, "provider": spec.Contract.Provider},
-		"args":    f.args(),
+		varArgs:   f.args(),
 		varActor:  map[string]any{"name": r.Principal.Actor, "roles": roles},
 		varRun: map[string]any{
 			"id": r.Run.RunID, "step": r.Run.StepID, "agent": r.Run.Agent, "tool_version": r.Run.ToolVersion, "attempt": r.Run.Attempt,
@@ -134,7 +137,7 @@ func (p *Policy) variables(r *Request, f *facts) expr.Vars {
 		varLocal: map[string]any{
 			"weekday": strings.ToLower(local.Weekday().String()), "hour": local.Hour(), "minute": local.Minute(), "date": local.Format(time.DateOnly),
 		},
-		varAmount: expr.Decimal(amount), "currency": f.currency, "counterparty": f.counterparty,
+		varAmount: expr.Decimal(amount), "currency": f.currency, varCounterparty: f.counterparty,
 		"intent_id": r.IntentID,
 		varBudgets:  budgetVariables(r.Use),
 	}

@@ -223,15 +223,7 @@ func argumentsRefusal(err error) error {
 	}
 	r := &refusal{code: codes.InvalidArgument, reason: reasonInvalidArguments}
 	for _, v := range bad.Violations {
-		switch {
-		case v.Field == "":
-			v.Field = "arguments"
-		case strings.HasPrefix(v.Field, "["):
-			v.Field = "arguments" + v.Field
-		default:
-			v.Field = "arguments." + v.Field
-		}
-		r.violations = append(r.violations, v)
+		r.violations = append(r.violations, v.InRequest())
 	}
 	r.message = summary(r.violations)
 	return r
@@ -250,11 +242,10 @@ func keyRefusal(err error) error {
 			r.reason = actions.ReasonKeyRequired
 		case actions.ReasonKeyPartMissing:
 			r.reason = actions.ReasonKeyRequired
-			switch {
-			case v.Field == "run_id" || v.Field == "step_id":
+			if v.Field == "run_id" || v.Field == "step_id" {
 				v.Field = "run." + v.Field
-			case !strings.HasPrefix(v.Field, "["):
-				v.Field = "arguments." + v.Field
+			} else {
+				v = v.InRequest()
 			}
 		}
 		r.violations = append(r.violations, v)

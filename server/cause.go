@@ -56,13 +56,18 @@ func explain(a again) (cause oncewardv1.RetryCause, stated bool, explanation str
 }
 
 // explained explains and counts a request that is answered from an operation that
-// existed before it. What became of the caller before is as fates.arrived says.
+// existed before it. What became of the caller before is as fates.arrived says. Who
+// comes for an outcome, as it was told to, prevents nothing, and is not counted:
+// without this server its first call would have waited for that outcome.
 func (s *Server) explained(req *oncewardv1.RequestActionRequest, op ledger.Operation, last fate, since time.Duration) *oncewardv1.Duplicate {
-	cause, stated, explanation := explain(again{
+	a := again{
 		cause: req.GetRetryCause(), run: fromRun(req.GetRun()), first: op.Run, fate: last, since: since,
 		died: op.Reason == doubtLeaseExpired, age: time.Since(op.CreatedAt),
-	})
-	s.tallies.duplicate(op, cause, stated)
+	}
+	cause, stated, explanation := explain(a)
+	if !a.polls() {
+		s.tallies.duplicate(op, cause, stated)
+	}
 	return &oncewardv1.Duplicate{Cause: cause, Stated: stated, Explanation: explanation}
 }
 
@@ -138,10 +143,8 @@ var causes = [...]causeRow{
 	{
 		// It does as it was told. A model that was told so, and makes another tool
 		// call, has its own row below.
-		name: "told to ask again",
-		when: func(a again) bool {
-			return a.sameStep() && !a.otherInstance() && !a.otherToolCall() && a.fate == toldToWait && a.since <= soon
-		},
+		name:    "told to ask again",
+		when:    again.told,
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY,
 		because: "The caller before it was told to ask again, because the operation was not finished.",
 	},
@@ -230,6 +233,20 @@ var causes = [...]causeRow{
 		cause:   oncewardv1.RetryCause_RETRY_CAUSE_QUEUE_REDELIVERY,
 		because: "The same message comes again long after anybody waited for its answer, as from a queue.",
 	},
+}
+
+// told: the caller before was told to ask again, or to ask a person first, and
+// this is that caller, as far as the two requests say. It may come back after any
+// time: it waits for a provider, or for an approval.
+func (a again) told() bool {
+	return a.sameStep() && !a.otherInstance() && !a.otherToolCall() && a.fate == toldToWait
+}
+
+// polls: it only comes for the outcome, and does not say anything else.
+func (a again) polls() bool {
+	_, known := oncewardv1.RetryCause_name[int32(a.cause)]
+	said := known && a.cause != oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED && a.cause != oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY
+	return !said && a.told()
 }
 
 func (a again) sameRun() bool   { return a.run.RunID != "" && a.run.RunID == a.first.RunID }

@@ -75,7 +75,7 @@ func TestEachRowOfCausesDecides(t *testing.T) {
 			repeat(elsewhere, ended(answered, time.Minute), hours), repeat(elsewhere, serverDied), repeat(elsewhere, ended(leftByDeadline, soon+1)),
 		},
 		"told to ask again": {
-			repeat(ended(toldToWait, time.Second)), repeat(ended(toldToWait, soon), later, bothAre(noName)),
+			repeat(ended(toldToWait, time.Second)), repeat(ended(toldToWait, 24*time.Hour), hours, later, bothAre(noName)),
 			repeat(ended(toldToWait, time.Second), bothAre(noCall)), {fate: toldToWait, since: time.Second, age: time.Second},
 		},
 		"left by its connection": {
@@ -125,7 +125,6 @@ func TestCauseIsNotGuessed(t *testing.T) {
 		"other runs of nobody":                       repeat(otherRun, bothAre(noAgentName), bothAre(noCall)),
 		"one names its run":                          repeat(func(a *again) { a.first.RunID = "" }),
 		"left long ago by its deadline":              {fate: leftByDeadline, since: soon + 1, age: soon + 2},
-		"told long ago to ask again":                 {fate: toldToWait, since: soon + 1, age: soon + 2},
 		"left long ago by its connection":            {fate: leftByConnection, since: soon + 1, age: soon + 2},
 	} {
 		cause, stated, explanation := explain(a)
@@ -261,5 +260,57 @@ func TestDuplicateIsExplainedAndCounted(t *testing.T) {
 	want := "acme refund duplicate model_retry false EUR: 1 4.9\nacme refund duplicate network_timeout false EUR: 1 4.9\nacme refund duplicate tool_timeout true EUR: 1 4.9"
 	if counted := book.counted(); counted != want {
 		t.Errorf("counted\n%s\nwant\n%s", counted, want)
+	}
+}
+
+// Who was told to come again for the outcome, and does, prevents nothing. Whoever
+// else comes in between does.
+func TestPollsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	const explicit, network = oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY, oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT
+	first := &oncewardv1.RunContext{RunId: "run", StepId: "step", ToolCallId: "call_1", Instance: "worker-1", Attempt: 1}
+	for name, tt := range map[string]struct {
+		last    fate
+		since   time.Duration
+		run     *oncewardv1.RunContext
+		cause   oncewardv1.RetryCause // as stated
+		state   ledger.State
+		counted string
+	}{
+		"a poll":                       {toldToWait, time.Second, first, 0, ledger.Running, ""},
+		"a poll that gets the outcome": {toldToWait, time.Second, first, 0, ledger.Succeeded, ""},
+		"after an approval":            {toldToWait, 3 * time.Hour, first, 0, ledger.Succeeded, ""},
+		"a poll that counts": {toldToWait, time.Second, &oncewardv1.RunContext{RunId: "run", StepId: "step", ToolCallId: "call_1", Attempt: 2}, explicit,
+			ledger.Running, ""},
+		"of a caller without names": {toldToWait, time.Second, &oncewardv1.RunContext{RunId: "run", StepId: "step"}, 99, ledger.Running, ""},
+		"for another reason":        {toldToWait, time.Second, first, network, ledger.Running, "network_timeout true"},
+		"another tool call": {toldToWait, time.Second, &oncewardv1.RunContext{RunId: "run", StepId: "step", ToolCallId: "call_2", Instance: "worker-1"}, 0,
+			ledger.Running, "model_retry false"},
+		"another instance": {toldToWait, time.Second, &oncewardv1.RunContext{RunId: "run", StepId: "step", ToolCallId: "call_1", Instance: "worker-2"}, 0,
+			ledger.Running, "crash_replay false"},
+		"another step":         {toldToWait, time.Second, &oncewardv1.RunContext{RunId: "run", StepId: "later"}, 0, ledger.Running, "model_retry false"},
+		"after the outcome":    {answered, time.Second, first, 0, ledger.Succeeded, "network_timeout false"},
+		"while another waits":  {stillWaiting, 0, first, 0, ledger.Running, " false"},
+		"after a tool timeout": {leftByDeadline, time.Second, first, 0, ledger.Running, "tool_timeout false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := &tallyBook{}
+			s := &Server{tallies: newTallies(book.add, quiet())}
+			op := paid("4.90", "EUR")
+			op.State, op.Run, op.CreatedAt = tt.state, fromRun(first), time.Now().Add(-time.Second)
+			got := s.explained(&oncewardv1.RequestActionRequest{Run: tt.run, RetryCause: tt.cause}, op, tt.last, tt.since)
+			if tt.counted == "" && got.GetCause() != explicit || got.GetExplanation() == "" {
+				t.Errorf("explained as %s", got)
+			}
+			s.tallies.flush(t.Context())
+			want := ""
+			if tt.counted != "" {
+				want = "acme refund duplicate " + tt.counted + " EUR: 1 4.9"
+			}
+			if counted := book.counted(); counted != want {
+				t.Errorf("counted %q, want %q", counted, want)
+			}
+		})
 	}
 }

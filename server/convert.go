@@ -211,6 +211,7 @@ func toActionType(a *actions.Action) *oncewardv1.ActionType {
 		},
 		AttemptTimeout: toDuration(spec.Timeout), MaxAttempts: int32(spec.MaxAttempts), Window: toDuration(spec.Window),
 		ExpiredKey: oncewardv1.ExpiredKey_EXPIRED_KEY_REJECT,
+		Spending:   toSpending(spec.Spending), SensitiveArguments: spec.SensitiveArgs, SensitiveReceiptFields: spec.SensitiveReceipt,
 	}
 	if spec.ExpiredKey == actions.Reuse {
 		out.ExpiredKey = oncewardv1.ExpiredKey_EXPIRED_KEY_REUSE
@@ -218,7 +219,21 @@ func toActionType(a *actions.Action) *oncewardv1.ActionType {
 	for _, part := range spec.Key {
 		out.KeyRecipe = append(out.KeyRecipe, &oncewardv1.KeyPart{Name: part.Name, From: part.From})
 	}
+	for _, in := range spec.Intents {
+		intent := &oncewardv1.Intent{Name: in.Name, Quiet: toDuration(in.Quiet)}
+		for _, part := range in.Parts {
+			intent.Parts = append(intent.Parts, &oncewardv1.KeyPart{Name: part.Name, From: part.From})
+		}
+		out.Intents = append(out.Intents, intent)
+	}
 	return out
+}
+
+func toSpending(s actions.Spending) *oncewardv1.Spending {
+	if s == (actions.Spending{}) {
+		return nil
+	}
+	return &oncewardv1.Spending{Amount: s.Amount, Currency: s.Currency, Counterparty: s.Counterparty}
 }
 
 func toDuration(d time.Duration) *durationpb.Duration {

@@ -16,7 +16,7 @@ const (
 	fateUnknown      fate = iota // no caller of the operation was seen here, or too long ago
 	stillWaiting                 // it waits for the operation
 	answered                     // it got the outcome, as far as this server can tell
-	toldToWait                   // its wait was over first: it was told to ask again
+	toldToWait                   // it was told to ask again, or that a person must decide first
 	leftByDeadline               // its deadline passed, or cut its wait short
 	leftByConnection             // it cancelled its call, or its connection broke
 )
@@ -90,8 +90,10 @@ func fateOf(ctx context.Context, op ledger.Operation) fate {
 		return leftByDeadline
 	case err != nil:
 		return leftByConnection
-	case settled(op):
+	case op.State.Final():
 		return answered
+	case settled(op): // a review: it got no outcome, and comes back for it
+		return toldToWait
 	}
 	// A wait ends shortly before the deadline, so that the caller still hears
 	// what is known. What it wanted by then it did not get.

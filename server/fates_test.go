@@ -28,6 +28,11 @@ func TestFates(t *testing.T) {
 			defer cancel()
 			f.done(ctx, running)
 		}, toldToWait},
+		"a person must decide": {func(ctx context.Context, f *fates) {
+			ctx, cancel := context.WithTimeout(ctx, answerMargin) // which is time enough: nothing was waited for
+			defer cancel()
+			f.done(ctx, ledger.Operation{ID: "op", State: ledger.NeedsReview})
+		}, toldToWait},
 		"its deadline cut the wait": {func(ctx context.Context, f *fates) {
 			ctx, cancel := context.WithTimeout(ctx, answerMargin)
 			defer cancel()

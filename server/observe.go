@@ -47,6 +47,15 @@ func (s *Server) observe(ctx context.Context, o observed) *oncewardv1.RequestAct
 	if o.refusal == nil && len(d.Violations) > 0 {
 		o.refusal = &refusal{reason: reasonInvalidArguments, message: summary(d.Violations)}
 	}
+	var bad *refusal
+	if o.refusal != nil && !errors.As(o.refusal, &bad) {
+		// Not the request's fault: a look into the ledger failed. To record it as
+		// invalid would be held against the caller by the report.
+		s.notObserved(o, o.refusal)
+		return observedAnswer(&oncewardv1.Observation{
+			IdempotencyKey: o.key, Rule: d.Rule, Explanation: "What would be done with it is not known, because it could not be looked up. It was not recorded.",
+		})
+	}
 	outcome, explanation := outcomeOf(o)
 	record := ledger.Observation{
 		ID: dispatch.NewID(), Tenant: o.principal.Tenant, Actor: o.principal.Actor, ActionType: o.actionType,
@@ -57,8 +66,7 @@ func (s *Server) observe(ctx context.Context, o observed) *oncewardv1.RequestAct
 	if d.Effect == policy.Deny {
 		record.Verdict.Reason = reasonPolicyDenied
 	}
-	var bad *refusal
-	if errors.As(o.refusal, &bad) {
+	if bad != nil {
 		record.Verdict.Reason = bad.reason
 	}
 	recording, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
@@ -66,20 +74,29 @@ func (s *Server) observe(ctx context.Context, o observed) *oncewardv1.RequestAct
 	found, err := s.Ledger.Observe(recording, record)
 	switch {
 	case err != nil:
-		s.Log.Error("a request was not observed", "tenant", record.Tenant, "action_type", record.ActionType, "run", o.run.RunID, "step", o.run.StepID, "error", err)
+		s.notObserved(o, err)
 		explanation += " It could not be recorded, and whether it repeats another one is not known."
 	case found != outcome:
 		outcome, explanation = found, explanationOf(found)
 	}
+	return observedAnswer(&oncewardv1.Observation{
+		Outcome: toObservedOutcome(outcome), IdempotencyKey: o.key, Rule: d.Rule, Explanation: explanation,
+	})
+}
+
+func (s *Server) notObserved(o observed, why error) {
+	s.Log.Error("a request was not observed", "tenant", o.principal.Tenant, "action_type", o.actionType, "run", o.run.RunID, "step", o.run.StepID, "error", why)
+}
+
+// observedAnswer lets the planner go on as before, whatever was observed.
+func observedAnswer(what *oncewardv1.Observation) *oncewardv1.RequestActionResponse {
 	return &oncewardv1.RequestActionResponse{
 		Disposition: oncewardv1.Disposition_DISPOSITION_OBSERVED,
 		NextStep: &oncewardv1.NextStep{
 			Kind:    oncewardv1.NextStepKind_NEXT_STEP_KIND_PROCEED,
 			Message: "This action is only watched: perform it as before. Nothing was done for this request.",
 		},
-		Observation: &oncewardv1.Observation{
-			Outcome: toObservedOutcome(outcome), IdempotencyKey: o.key, Rule: d.Rule, Explanation: explanation,
-		},
+		Observation: what,
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -131,6 +132,26 @@ func TestObserveBreaksNothing(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A look-up that fails is no fault of the request: it is not held against its caller.
+func TestObserveDoesNotBlameTheCaller(t *testing.T) {
+	t.Parallel()
+	book := &watching{}
+	s := &Server{Options: Options{Ledger: book, Log: quiet()}}
+	request := watched()
+	request.refusal = fmt.Errorf("budgets: %w", ledger.ErrUnavailable)
+	resp := s.observe(t.Context(), request)
+	if got := resp.GetObservation(); got.GetOutcome() != oncewardv1.ObservedOutcome_OBSERVED_OUTCOME_UNSPECIFIED || !strings.Contains(got.GetExplanation(), "is not known") ||
+		strings.Contains(got.GetExplanation(), "budgets") || got.GetIdempotencyKey() != "key-1" {
+		t.Errorf("observation is %s", got)
+	}
+	if resp.GetNextStep().GetKind() != oncewardv1.NextStepKind_NEXT_STEP_KIND_PROCEED || resp.GetDisposition() != oncewardv1.Disposition_DISPOSITION_OBSERVED {
+		t.Errorf("answered %s", resp)
+	}
+	if len(book.records) != 0 {
+		t.Errorf("recorded %+v", book.records)
 	}
 }
 

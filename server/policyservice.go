@@ -29,6 +29,9 @@ func (s *Server) GetPolicy(ctx context.Context, _ *oncewardv1.GetPolicyRequest) 
 	}
 	in := s.Policies(p.Tenant)
 	resp := &oncewardv1.GetPolicyResponse{Version: in.Version(), Yaml: in.YAML()}
+	if resp.GetVersion() == "" {
+		return resp, nil // nothing is even observed
+	}
 	for _, action := range s.Registry.All() {
 		resp.Stages = append(resp.Stages, &oncewardv1.ActionTypeStage{ActionType: action.Spec.Type, Stage: toStage(in.Stage(action.Spec.Type))})
 	}

@@ -76,7 +76,7 @@ func spanOf(req *oncewardv1.GetStatsRequest, now time.Time) (from, to time.Time,
 	switch {
 	case !from.Before(to):
 		err = invalid(actions.Violation{Field: "from", Reason: actions.ReasonRange, Message: "is not before to"})
-	case to.Sub(from) > maxSpan:
+	case to.Sub(from) > maxSpan+time.Hour: // which rounding adds
 		err = invalid(actions.Violation{Field: "from", Reason: actions.ReasonRange, Message: "is more than 400 days before to; statistics are kept that long"})
 	}
 	return from, to, err

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/actions"
 )
 
 // goals checks what budgets, intents and reviews need of an action.
@@ -23,6 +25,9 @@ func (c *checker) goals(a *Action, properties map[string]any) {
 	names := map[string]bool{}
 	for i, intent := range a.Intents {
 		field := fmt.Sprintf("intents[%d]", i)
+		if intent.Name == actions.CallerIntent {
+			c.fault(field+".name", "caller is the intent that callers name themselves: take another")
+		}
 		if names[intent.Name] {
 			c.fault(field+".name", "%q is used twice", intent.Name)
 		}

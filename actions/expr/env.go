@@ -94,7 +94,7 @@ func (e *Env) Expression(text string) (*Expression, error) {
 	if err := issues.Err(); err != nil {
 		return nil, compileError(issues, e.variables)
 	}
-	program, err := e.cel.Program(ast, cel.CostLimit(e.cost), cel.CostTracking(estimator{}), costs(), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(compared), cel.CustomDecoratorV2(inOrder))
+	program, err := e.cel.Program(ast, cel.CostLimit(e.cost), cel.CostTracking(estimator{}), costs(), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(compared), cel.CustomDecoratorV2(matching(e.cost)), cel.CustomDecoratorV2(inOrder))
 	if err != nil {
 		return nil, fmt.Errorf("expression: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 // that nobody finds. So ==, != and in are compared here, and so is the order of
 // numbers: 12.50 > 12 for whatever types they came in.
 
-// comparison is ==, !=, in or an ordering. It is no InterpretableCall, so that CEL's optimizer
+// comparison is ==, !=, in, an ordering or matches. It is no InterpretableCall, so that CEL's optimizer
 // does not put another comparison in its place.
 type comparison struct {
 	call    interpreter.InterpretableCall

@@ -34,7 +34,7 @@ func harmlessReasons() []string {
 		"unsigned integer overflow", "timestamp overflow", "duration overflow", "optional.none() dereference",
 		"NaN values cannot be ordered", "operation cancelled", "actual cost limit exceeded", "type conversion error from '",
 		"minor_to_decimal: ", "decimal_to_minor: ", "parse_json: ", "json: ", "join: ", "distinct: ", "regex.replace: there is no group ",
-		"would make a text of more than ",
+		"would make a text of more than ", "matches: ",
 		"number is out of range", "a decimal is no ", "the time is out of range",
 	}
 }

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,12 +47,24 @@ func (s *Shape) Faults(d *Document) []Fault {
 	return d.Misfits(nil, invalid)
 }
 
+// maxMisfits bounds the complaints about one document. Nobody reads more, and to
+// find the places of thousands takes seconds.
+const maxMisfits = 100
+
 // Misfits are the complaints of a validation about what is at a path of the
-// document.
+// document: the first hundred, and how many more there are.
 func (d *Document) Misfits(path []string, e *jsonschema.ValidationError) []Fault {
+	all := leaves(e)
+	// The validator walks maps: which are the first must not change from time to time.
+	slices.SortFunc(all, func(a, b misfit) int {
+		return cmp.Or(slices.Compare(a.tokens, b.tokens), strings.Compare(a.problem, b.problem))
+	})
 	var faults []Fault
-	for _, m := range leaves(e) {
+	for _, m := range all[:min(len(all), maxMisfits)] {
 		faults = append(faults, d.Fault(d.Field(slices.Concat(path, m.tokens)...), m.problem))
+	}
+	if more := len(all) - maxMisfits; more > 0 {
+		faults = append(faults, d.Fault(d.Field(path...), fmt.Sprintf("%d more things are wrong", more)))
 	}
 	return faults
 }

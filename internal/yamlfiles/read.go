@@ -94,17 +94,22 @@ func readTree(fsys fs.FS) (map[string][]byte, error) {
 }
 
 func readBounded(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would be waited for
-		return nil, errors.New("is no regular file")
-	}
-	f, err := fsys.Open(name)
+	f, err := openRegular(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, strictyaml.MaxFileBytes+1)) // one more is a fault
+}
+
+// openRegular opens a file. To open a pipe would wait until somebody writes to it.
+func openRegular(fsys fs.FS, name string) (fs.File, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is no regular file")
+	}
+	return fsys.Open(name)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/onceward/onceward/internal/strictyaml"
 )
 
 // Digest tells whether files have changed: it is of their names and contents, so
@@ -50,13 +52,13 @@ func addFiles(h hash.Hash, fsys fs.FS, root string) error {
 		case entry.IsDir(), hidden, path != root && filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
 			return nil
 		}
-		f, err := fsys.Open(path)
+		f, err := openRegular(fsys, path)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		_, _ = io.WriteString(h, path+"\x00") // a hash takes everything
-		_, err = io.Copy(h, f)
+		_, _ = io.WriteString(h, path+"\x00")                             // a hash takes everything
+		_, err = io.Copy(h, io.LimitReader(f, strictyaml.MaxFileBytes+1)) // what is longer is refused
 		return err
 	})
 }

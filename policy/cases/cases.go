@@ -2,6 +2,7 @@ package cases
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -40,7 +41,8 @@ type Result struct {
 }
 
 // Run decides each case by the one policy among policies. The action types are specs
-// and those that the table describes. It fails with a *strictyaml.FaultsError where
+// and those that the table describes. Arguments that do not fit the schema of one of
+// specs are refused as the service refuses them, and adapters are not asked. It fails with a *strictyaml.FaultsError where
 // the table itself is wrong: an unknown action type or budget, arguments that are
 // none.
 func (t *Table) Run(policies *policy.Policies, specs []actions.Spec) ([]Result, error) {
@@ -48,7 +50,7 @@ func (t *Table) Run(policies *policy.Policies, specs []actions.Spec) ([]Result, 
 	if len(tenants) != 1 {
 		return nil, fmt.Errorf("%s: policy: want a file with one policy", t.doc.File)
 	}
-	r := &runner{table: t, tenant: tenants[0], policy: policies.For(tenants[0]), actions: map[string]*policy.Action{}}
+	r := &runner{table: t, tenant: tenants[0], policy: policies.For(tenants[0]), actions: map[string]*actionType{}}
 	for _, s := range specs {
 		r.compile(s, "")
 	}
@@ -75,8 +77,14 @@ type runner struct {
 	table   *Table
 	tenant  string
 	policy  *policy.Policy
-	actions map[string]*policy.Action
+	actions map[string]*actionType
 	faults  []strictyaml.Fault
+}
+
+// actionType is one that cases request.
+type actionType struct {
+	terms  *policy.Action
+	schema *actions.Schema // nil where the table describes it
 }
 
 func (r *runner) bad(field, format string, args ...any) {
@@ -84,12 +92,18 @@ func (r *runner) bad(field, format string, args ...any) {
 }
 
 func (r *runner) compile(s actions.Spec, field string) {
-	action, err := policy.Compile(s)
+	terms, err := policy.Compile(s)
+	var schema *actions.Schema
+	if err == nil && len(s.Schema) > 0 {
+		if schema, err = actions.CompileSchema(s.Type, s.Schema); err != nil {
+			err = fmt.Errorf("action type %s: %w", s.Type, err)
+		}
+	}
 	if err != nil {
 		r.bad(field, "%v", err)
 		return
 	}
-	r.actions[s.Type] = action
+	r.actions[s.Type] = &actionType{terms, schema}
 }
 
 // specOf makes as much of an action type as policies look at.
@@ -118,10 +132,37 @@ func (r *runner) decide(i int, c policyfile.Case) Result {
 	for _, charge := range charges {
 		request.Use = append(request.Use, ledger.BudgetUse{Charge: charge, Used: cmpOr(string(used[charge.Budget]), "0")})
 	}
-	result.Decision = r.policy.Decide(request)
+	result.Decision = r.decision(request)
 	_, wantsCharges := r.valueAt(i, "want")["charges"]
 	result.Differences = compare(&c.Want, wantsCharges, &result.Decision, request.Use)
 	return result
+}
+
+// ruleArguments is what a policy calls it when arguments do not say what is needed.
+const ruleArguments = "arguments"
+
+// decision is what the service would decide: what needs no arguments first, then
+// the schema, then the policy.
+func (r *runner) decision(request *policy.Request) policy.Decision {
+	spec := &request.Action.Spec
+	d := r.policy.DecideType(request.Principal, spec)
+	schema := r.actions[spec.Type].schema
+	if d.Effect == policy.Deny || schema == nil {
+		return r.policy.Decide(request)
+	}
+	err := schema.Validate(request.Args)
+	if err == nil {
+		return r.policy.Decide(request)
+	}
+	d.Effect, d.Rule, d.Reason, d.Err = policy.Deny, ruleArguments, "the arguments do not fit the schema of the action type", err
+	var bad *actions.ArgumentsError
+	if errors.As(err, &bad) {
+		d.Err = nil // the violations say it
+		for _, v := range bad.Violations {
+			d.Violations = append(d.Violations, v.InRequest())
+		}
+	}
+	return d
 }
 
 // request makes the request of a case, with what is used of budgets.
@@ -157,7 +198,7 @@ func (r *runner) request(field string, i int, asked policyfile.Asked) (*policy.R
 	}
 	out := &policy.Request{
 		Principal: policy.Principal{Tenant: r.tenant, Actor: asked.Actor},
-		Action:    action, Args: parsed, IntentID: asked.IntentID, At: at,
+		Action:    action.terms, Args: parsed, IntentID: asked.IntentID, At: at,
 		Run: ledger.Run{
 			RunID: asked.Run.ID, StepID: asked.Run.Step, Agent: asked.Run.Agent, ToolVersion: asked.Run.ToolVersion, Attempt: asked.Run.Attempt,
 		},

@@ -83,6 +83,40 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestArgumentsFitTheSchema: what the service refuses before it asks the policy is
+// refused here too, and what is refused before the arguments are looked at still is.
+func TestArgumentsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	specs := []actions.Spec{{Type: "crm.add", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)}}
+	for entry, want := range map[string]string{
+		`{name: n, request: {action_type: crm.add, args: {name: x, tags: [a]}}, want: {effect: allow, rule: all}}`: "",
+		`{name: n, request: {action_type: crm.add, args: {nme: x}}, want: {effect: allow}}`: "effect is deny, want allow\n" +
+			"reason: the arguments do not fit the schema of the action type; arguments.name is required",
+		`{name: n, request: {action_type: crm.add, args: {name: x, tags: [1]}}, want: {effect: deny, rule: arguments, violations: ["arguments.tags[0]"], stage: observe}}`: "",
+		`{name: n, request: {action_type: crm.add, args: {}, roles: [auditor]}, want: {effect: deny, rule: role, violations: []}}`:                                         "",
+	} {
+		read, err := cases.Read("t.yaml", []byte(table+"  - "+entry+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := read.Run(load(t, small), specs)
+		if err != nil {
+			t.Errorf("%s: %v", entry, err)
+			continue
+		}
+		if got := strings.Join(results[0].Differences, "\n"); (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", entry, got, want)
+		}
+	}
+	read, err := cases.Read("t.yaml", []byte(table+"  - {name: n, request: {}, want: {effect: allow}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = read.Run(load(t, small), []actions.Spec{{Type: "a.b", Schema: []byte(`{"type":"list"}`)}}); err == nil || !strings.Contains(err.Error(), "action type a.b: schema: ") {
+		t.Errorf("a schema that is none: %v", err)
+	}
+}
+
 // TestFaultsOfTables: what a table says wrongly is told with its place.
 func TestFaultsOfTables(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,8 @@ type policyTestCmd struct {
 func (*policyTestCmd) Help() string {
 	return `Decides every case of a table (kind: policy_test) by the policy that it names, as the service
 would, and prints what is decided otherwise than wanted. The exit code is 1 if anything is.
-Nothing is sent or recorded, and no service is needed.
+Nothing is sent or recorded, and no service is needed. With --config (or --demo) arguments must
+fit the schemas of their action types.
 
 Example:
   onceward policy test examples/policies/acme_test.yaml

@@ -73,6 +73,24 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
+// TestPolicyTestKnowsSchemas: where it is known which action types there are, their
+// schemas refuse what the policy would let through.
+func TestPolicyTestKnowsSchemas(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "p.yaml", "kind: policy\ntenant: acme\nversion: \"1\"\nallow: [{id: all, actors: [\"*\"], action_types: [\"*\"]}]\n")
+	table := writeFile(t, dir, "p_test.yaml", `kind: policy_test
+policy: p.yaml
+cases:
+  - {name: fits, request: {action_type: payments.refund.create, actor: a, args: {charge_id: ch_42, amount: 4900, currency: usd}}, want: {effect: allow}}
+  - {name: does not, request: {action_type: payments.refund.create, actor: a, args: {charge_id: ch_42, amount: "4900", currency: usd}}, want: {effect: allow}}
+`)
+	code, stdout, _ := run(t, "policy", "test", "--demo", table)
+	if want := "p_test.yaml:5:6: does not\n  effect is deny, want allow\n  reason: the arguments do not fit the schema of the action type; arguments.amount "; code != exitError ||
+		!strings.Contains(stdout, want) || !strings.Contains(stdout, "2 cases, 1 not as wanted") {
+		t.Errorf("exit code %d, output %q, want %q", code, stdout, want)
+	}
+}
+
 func TestPolicySchemas(t *testing.T) {
 	for _, kind := range []string{"policy", "policy_test"} {
 		if code, stdout, stderr := run(t, "schema", kind); code != exitOK || !strings.Contains(stdout, `"title": "Onceward `+kind+`"`) {

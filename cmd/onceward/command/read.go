@@ -173,6 +173,37 @@ func (c *cancelCmd) Run(ctx context.Context, s streams) error {
 	return c.print(s, resp, func(w io.Writer) { printOperation(w, resp.GetOperation()) })
 }
 
+// printGoals writes what budgets and intents look at, where there is any.
+func printGoals(w io.Writer, t *oncewardv1.ActionType) {
+	var lines []string
+	if s := t.GetSpending(); s.GetAmount() != "" {
+		lines = append(lines, fmt.Sprintf("spends: %s, in %s", s.GetAmount(), s.GetCurrency()))
+	}
+	if to := t.GetSpending().GetCounterparty(); to != "" {
+		lines = append(lines, "concerns: "+to)
+	}
+	for _, in := range t.GetIntents() {
+		parts := make([]string, len(in.GetParts()))
+		for i, p := range in.GetParts() {
+			parts[i] = p.GetName() + " from " + p.GetFrom()
+		}
+		line := fmt.Sprintf("intent %s: %s", in.GetName(), strings.Join(parts, ", "))
+		if in.GetQuiet() != nil {
+			line += fmt.Sprintf(" (quiet for %s)", in.GetQuiet().AsDuration())
+		}
+		lines = append(lines, line)
+	}
+	if hidden := t.GetSensitiveArguments(); len(hidden) > 0 {
+		lines = append(lines, "sensitive: "+strings.Join(hidden, ", "))
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, strings.Join(strings.Fields(line), " ")) // expressions may have several lines
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(w)
+	}
+}
+
 type actionsCmd struct {
 	client
 	Name string `arg:"" optional:"" help:"Show this action type with its schema."`
@@ -197,7 +228,9 @@ func (c *actionsCmd) Run(ctx context.Context, s streams) error {
 		}
 		return c.print(s, resp, func(w io.Writer) {
 			t := resp.GetActionType()
-			fmt.Fprintf(w, "%s (version %s, owner %s, risk %s)\n%s\n\n%s\n", t.GetName(), t.GetVersion(), t.GetOwner(), lower(t.GetRisk().String(), "RISK_"), t.GetDescription(), t.GetArgumentsSchemaJson())
+			fmt.Fprintf(w, "%s (version %s, owner %s, risk %s)\n%s\n\n", t.GetName(), t.GetVersion(), t.GetOwner(), lower(t.GetRisk().String(), "RISK_"), t.GetDescription())
+			printGoals(w, t)
+			fmt.Fprintf(w, "%s\n", t.GetArgumentsSchemaJson())
 		})
 	}
 	resp, err := catalog.ListActionTypes(ctx, &oncewardv1.ListActionTypesRequest{})

@@ -636,7 +636,7 @@ func (x *Duplicate) GetExplanation() string {
 // Observation is what would have been done with a request in a later stage.
 type Observation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What would have been done with it.
+	// What would have been done with it; unset where that could not be looked up.
 	Outcome ObservedOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=onceward.v1.ObservedOutcome" json:"outcome,omitempty"`
 	// The key that it would have had.
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`

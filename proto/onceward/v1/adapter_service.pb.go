@@ -788,138 +788,6 @@ func (x *LookupRules) GetReadGap() *durationpb.Duration {
 	return nil
 }
 
-// Spending says what an action costs: expressions (CEL) over args.
-type Spending struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The amount, in the currency's major unit: an integer, or the text of an
-	// exact decimal. minor_to_decimal(args.amount, 2) makes one of cents.
-	Amount string `protobuf:"bytes,1,opt,name=amount,proto3" json:"amount,omitempty"`
-	// The currency: a text (ISO 4217).
-	Currency string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
-	// Who gets it, or is concerned by it: a text. Budgets can be kept for each.
-	Counterparty  string `protobuf:"bytes,3,opt,name=counterparty,proto3" json:"counterparty,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Spending) Reset() {
-	*x = Spending{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Spending) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Spending) ProtoMessage() {}
-
-func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
-func (*Spending) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Spending) GetAmount() string {
-	if x != nil {
-		return x.Amount
-	}
-	return ""
-}
-
-func (x *Spending) GetCurrency() string {
-	if x != nil {
-		return x.Currency
-	}
-	return ""
-}
-
-func (x *Spending) GetCounterparty() string {
-	if x != nil {
-		return x.Counterparty
-	}
-	return ""
-}
-
-// Intent is a goal above the key: while an operation under it is open, another
-// one is refused. Action types that name the same intent with the same part
-// names share it.
-type Intent struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Such as order_refund.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is about; each part from an argument.
-	Parts []*KeyPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
-	// How long after a success another operation under it must name the first one
-	// in distinct_from_operation_id.
-	Quiet         *durationpb.Duration `protobuf:"bytes,3,opt,name=quiet,proto3" json:"quiet,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Intent) Reset() {
-	*x = Intent{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Intent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Intent) ProtoMessage() {}
-
-func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Intent.ProtoReflect.Descriptor instead.
-func (*Intent) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Intent) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Intent) GetParts() []*KeyPart {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-func (x *Intent) GetQuiet() *durationpb.Duration {
-	if x != nil {
-		return x.Quiet
-	}
-	return nil
-}
-
 // ExecuteRequest is one attempt. Onceward freezes its bytes at the first
 // attempt; the same operation is never sent with others.
 type ExecuteRequest struct {
@@ -954,7 +822,7 @@ type ExecuteRequest struct {
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +834,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +847,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{8}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecuteRequest) GetActionType() string {
@@ -1049,7 +917,7 @@ type ExecuteResponse struct {
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +929,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +942,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{9}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecuteResponse) GetOutcome() *Outcome {
@@ -1112,7 +980,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +992,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1005,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{10}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Outcome) GetKind() OutcomeKind {
@@ -1204,7 +1072,7 @@ type LookupRequest struct {
 
 func (x *LookupRequest) Reset() {
 	*x = LookupRequest{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1084,7 @@ func (x *LookupRequest) String() string {
 func (*LookupRequest) ProtoMessage() {}
 
 func (x *LookupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1097,7 @@ func (x *LookupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
 func (*LookupRequest) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{11}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LookupRequest) GetActionType() string {
@@ -1313,7 +1181,7 @@ type LookupResponse struct {
 
 func (x *LookupResponse) Reset() {
 	*x = LookupResponse{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[12]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1193,7 @@ func (x *LookupResponse) String() string {
 func (*LookupResponse) ProtoMessage() {}
 
 func (x *LookupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[12]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1206,7 @@ func (x *LookupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupResponse.ProtoReflect.Descriptor instead.
 func (*LookupResponse) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{12}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LookupResponse) GetFinding() *Finding {
@@ -1371,7 +1239,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[13]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1251,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_adapter_service_proto_msgTypes[13]
+	mi := &file_onceward_v1_adapter_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1264,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{13}
+	return file_onceward_v1_adapter_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Finding) GetKind() FindingKind {
@@ -1497,15 +1365,7 @@ const file_onceward_v1_adapter_service_proto_rawDesc = "" +
 	"\vsettle_time\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"settleTime\x12%\n" +
 	"\x0enegative_reads\x18\x03 \x01(\x05R\rnegativeReads\x124\n" +
-	"\bread_gap\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\areadGap\"b\n" +
-	"\bSpending\x12\x16\n" +
-	"\x06amount\x18\x01 \x01(\tR\x06amount\x12\x1a\n" +
-	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12\"\n" +
-	"\fcounterparty\x18\x03 \x01(\tR\fcounterparty\"y\n" +
-	"\x06Intent\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
-	"\x05parts\x18\x02 \x03(\v2\x14.onceward.v1.KeyPartR\x05parts\x12/\n" +
-	"\x05quiet\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05quiet\"\xa4\x02\n" +
+	"\bread_gap\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\areadGap\"\xa4\x02\n" +
 	"\x0eExecuteRequest\x12\x1f\n" +
 	"\vaction_type\x18\x01 \x01(\tR\n" +
 	"actionType\x12\x18\n" +
@@ -1590,7 +1450,7 @@ func file_onceward_v1_adapter_service_proto_rawDescGZIP() []byte {
 }
 
 var file_onceward_v1_adapter_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_onceward_v1_adapter_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_onceward_v1_adapter_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_onceward_v1_adapter_service_proto_goTypes = []any{
 	(OutcomeKind)(0),              // 0: onceward.v1.OutcomeKind
 	(FindingKind)(0),              // 1: onceward.v1.FindingKind
@@ -1600,67 +1460,65 @@ var file_onceward_v1_adapter_service_proto_goTypes = []any{
 	(*AdapterContract)(nil),       // 5: onceward.v1.AdapterContract
 	(*KeyRules)(nil),              // 6: onceward.v1.KeyRules
 	(*LookupRules)(nil),           // 7: onceward.v1.LookupRules
-	(*Spending)(nil),              // 8: onceward.v1.Spending
-	(*Intent)(nil),                // 9: onceward.v1.Intent
-	(*ExecuteRequest)(nil),        // 10: onceward.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),       // 11: onceward.v1.ExecuteResponse
-	(*Outcome)(nil),               // 12: onceward.v1.Outcome
-	(*LookupRequest)(nil),         // 13: onceward.v1.LookupRequest
-	(*LookupResponse)(nil),        // 14: onceward.v1.LookupResponse
-	(*Finding)(nil),               // 15: onceward.v1.Finding
-	(Risk)(0),                     // 16: onceward.v1.Risk
-	(*KeyPart)(nil),               // 17: onceward.v1.KeyPart
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(ExpiredKey)(0),               // 19: onceward.v1.ExpiredKey
+	(*ExecuteRequest)(nil),        // 8: onceward.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),       // 9: onceward.v1.ExecuteResponse
+	(*Outcome)(nil),               // 10: onceward.v1.Outcome
+	(*LookupRequest)(nil),         // 11: onceward.v1.LookupRequest
+	(*LookupResponse)(nil),        // 12: onceward.v1.LookupResponse
+	(*Finding)(nil),               // 13: onceward.v1.Finding
+	(Risk)(0),                     // 14: onceward.v1.Risk
+	(*KeyPart)(nil),               // 15: onceward.v1.KeyPart
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(ExpiredKey)(0),               // 17: onceward.v1.ExpiredKey
+	(*Spending)(nil),              // 18: onceward.v1.Spending
+	(*Intent)(nil),                // 19: onceward.v1.Intent
 	(*Receipt)(nil),               // 20: onceward.v1.Receipt
 	(*Failure)(nil),               // 21: onceward.v1.Failure
 	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_onceward_v1_adapter_service_proto_depIdxs = []int32{
 	4,  // 0: onceward.v1.DescribeResponse.action_types:type_name -> onceward.v1.ActionTypeDescription
-	16, // 1: onceward.v1.ActionTypeDescription.risk:type_name -> onceward.v1.Risk
-	17, // 2: onceward.v1.ActionTypeDescription.key_recipe:type_name -> onceward.v1.KeyPart
-	18, // 3: onceward.v1.ActionTypeDescription.approval_ttl:type_name -> google.protobuf.Duration
-	18, // 4: onceward.v1.ActionTypeDescription.attempt_timeout:type_name -> google.protobuf.Duration
-	18, // 5: onceward.v1.ActionTypeDescription.window:type_name -> google.protobuf.Duration
-	19, // 6: onceward.v1.ActionTypeDescription.expired_key:type_name -> onceward.v1.ExpiredKey
+	14, // 1: onceward.v1.ActionTypeDescription.risk:type_name -> onceward.v1.Risk
+	15, // 2: onceward.v1.ActionTypeDescription.key_recipe:type_name -> onceward.v1.KeyPart
+	16, // 3: onceward.v1.ActionTypeDescription.approval_ttl:type_name -> google.protobuf.Duration
+	16, // 4: onceward.v1.ActionTypeDescription.attempt_timeout:type_name -> google.protobuf.Duration
+	16, // 5: onceward.v1.ActionTypeDescription.window:type_name -> google.protobuf.Duration
+	17, // 6: onceward.v1.ActionTypeDescription.expired_key:type_name -> onceward.v1.ExpiredKey
 	5,  // 7: onceward.v1.ActionTypeDescription.contract:type_name -> onceward.v1.AdapterContract
-	8,  // 8: onceward.v1.ActionTypeDescription.spending:type_name -> onceward.v1.Spending
-	9,  // 9: onceward.v1.ActionTypeDescription.intents:type_name -> onceward.v1.Intent
+	18, // 8: onceward.v1.ActionTypeDescription.spending:type_name -> onceward.v1.Spending
+	19, // 9: onceward.v1.ActionTypeDescription.intents:type_name -> onceward.v1.Intent
 	6,  // 10: onceward.v1.AdapterContract.keys:type_name -> onceward.v1.KeyRules
 	7,  // 11: onceward.v1.AdapterContract.look_up:type_name -> onceward.v1.LookupRules
-	18, // 12: onceward.v1.AdapterContract.late_landing:type_name -> google.protobuf.Duration
-	18, // 13: onceward.v1.AdapterContract.event_wait:type_name -> google.protobuf.Duration
-	18, // 14: onceward.v1.KeyRules.window:type_name -> google.protobuf.Duration
-	18, // 15: onceward.v1.KeyRules.margin:type_name -> google.protobuf.Duration
-	18, // 16: onceward.v1.KeyRules.in_flight:type_name -> google.protobuf.Duration
-	18, // 17: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
-	18, // 18: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
-	17, // 19: onceward.v1.Intent.parts:type_name -> onceward.v1.KeyPart
-	18, // 20: onceward.v1.Intent.quiet:type_name -> google.protobuf.Duration
-	12, // 21: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
-	0,  // 22: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
-	20, // 23: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
-	21, // 24: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
-	18, // 25: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	22, // 26: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
-	22, // 27: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
-	15, // 28: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
-	1,  // 29: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
-	20, // 30: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
-	21, // 31: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
-	18, // 32: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
-	2,  // 33: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
-	10, // 34: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
-	13, // 35: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
-	3,  // 36: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
-	11, // 37: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
-	14, // 38: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
-	36, // [36:39] is the sub-list for method output_type
-	33, // [33:36] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	16, // 12: onceward.v1.AdapterContract.late_landing:type_name -> google.protobuf.Duration
+	16, // 13: onceward.v1.AdapterContract.event_wait:type_name -> google.protobuf.Duration
+	16, // 14: onceward.v1.KeyRules.window:type_name -> google.protobuf.Duration
+	16, // 15: onceward.v1.KeyRules.margin:type_name -> google.protobuf.Duration
+	16, // 16: onceward.v1.KeyRules.in_flight:type_name -> google.protobuf.Duration
+	16, // 17: onceward.v1.LookupRules.settle_time:type_name -> google.protobuf.Duration
+	16, // 18: onceward.v1.LookupRules.read_gap:type_name -> google.protobuf.Duration
+	10, // 19: onceward.v1.ExecuteResponse.outcome:type_name -> onceward.v1.Outcome
+	0,  // 20: onceward.v1.Outcome.kind:type_name -> onceward.v1.OutcomeKind
+	20, // 21: onceward.v1.Outcome.receipt:type_name -> onceward.v1.Receipt
+	21, // 22: onceward.v1.Outcome.failure:type_name -> onceward.v1.Failure
+	16, // 23: onceward.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	22, // 24: onceward.v1.LookupRequest.first_sent_at:type_name -> google.protobuf.Timestamp
+	22, // 25: onceward.v1.LookupRequest.last_sent_at:type_name -> google.protobuf.Timestamp
+	13, // 26: onceward.v1.LookupResponse.finding:type_name -> onceward.v1.Finding
+	1,  // 27: onceward.v1.Finding.kind:type_name -> onceward.v1.FindingKind
+	20, // 28: onceward.v1.Finding.receipt:type_name -> onceward.v1.Receipt
+	21, // 29: onceward.v1.Finding.failure:type_name -> onceward.v1.Failure
+	16, // 30: onceward.v1.Finding.retry_after:type_name -> google.protobuf.Duration
+	2,  // 31: onceward.v1.AdapterService.Describe:input_type -> onceward.v1.DescribeRequest
+	8,  // 32: onceward.v1.AdapterService.Execute:input_type -> onceward.v1.ExecuteRequest
+	11, // 33: onceward.v1.AdapterService.Lookup:input_type -> onceward.v1.LookupRequest
+	3,  // 34: onceward.v1.AdapterService.Describe:output_type -> onceward.v1.DescribeResponse
+	9,  // 35: onceward.v1.AdapterService.Execute:output_type -> onceward.v1.ExecuteResponse
+	12, // 36: onceward.v1.AdapterService.Lookup:output_type -> onceward.v1.LookupResponse
+	34, // [34:37] is the sub-list for method output_type
+	31, // [31:34] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_adapter_service_proto_init() }
@@ -1676,7 +1534,7 @@ func file_onceward_v1_adapter_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_onceward_v1_adapter_service_proto_rawDesc), len(file_onceward_v1_adapter_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

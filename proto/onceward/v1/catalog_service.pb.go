@@ -337,9 +337,21 @@ type ActionType struct {
 	// How long a finished operation answers for its key.
 	Window *durationpb.Duration `protobuf:"bytes,13,opt,name=window,proto3" json:"window,omitempty"`
 	// What the key means after the window.
-	ExpiredKey    ExpiredKey `protobuf:"varint,14,opt,name=expired_key,json=expiredKey,proto3,enum=onceward.v1.ExpiredKey" json:"expired_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ExpiredKey ExpiredKey `protobuf:"varint,14,opt,name=expired_key,json=expiredKey,proto3,enum=onceward.v1.ExpiredKey" json:"expired_key,omitempty"`
+	// What a request costs, and whom it concerns; unset: nothing and nobody. A
+	// policy may bound it by budgets.
+	Spending *Spending `protobuf:"bytes,15,opt,name=spending,proto3" json:"spending,omitempty"`
+	// The goals that a request serves, by the action type. While an operation under
+	// one is open, another request under it is refused (INTENT_OPEN), whatever its
+	// key. A policy may add others.
+	Intents []*Intent `protobuf:"bytes,16,rep,name=intents,proto3" json:"intents,omitempty"`
+	// Dotted paths of arguments that are shown to nobody but those who decide about
+	// the action.
+	SensitiveArguments []string `protobuf:"bytes,17,rep,name=sensitive_arguments,json=sensitiveArguments,proto3" json:"sensitive_arguments,omitempty"`
+	// Names of top-level receipt fields that are redacted.
+	SensitiveReceiptFields []string `protobuf:"bytes,18,rep,name=sensitive_receipt_fields,json=sensitiveReceiptFields,proto3" json:"sensitive_receipt_fields,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *ActionType) Reset() {
@@ -470,6 +482,167 @@ func (x *ActionType) GetExpiredKey() ExpiredKey {
 	return ExpiredKey_EXPIRED_KEY_UNSPECIFIED
 }
 
+func (x *ActionType) GetSpending() *Spending {
+	if x != nil {
+		return x.Spending
+	}
+	return nil
+}
+
+func (x *ActionType) GetIntents() []*Intent {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+func (x *ActionType) GetSensitiveArguments() []string {
+	if x != nil {
+		return x.SensitiveArguments
+	}
+	return nil
+}
+
+func (x *ActionType) GetSensitiveReceiptFields() []string {
+	if x != nil {
+		return x.SensitiveReceiptFields
+	}
+	return nil
+}
+
+// Spending says what an action costs: expressions (CEL) over args, the arguments.
+// A request for which one of them fails is refused.
+type Spending struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The amount, in the currency's major unit: an integer, or the text of an
+	// exact decimal. minor_to_decimal(args.amount, 2) makes one of cents.
+	Amount string `protobuf:"bytes,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The currency: a text (ISO 4217).
+	Currency string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	// Who gets it, or is concerned by it: a text. Budgets can be kept for each.
+	Counterparty  string `protobuf:"bytes,3,opt,name=counterparty,proto3" json:"counterparty,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spending) Reset() {
+	*x = Spending{}
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spending) ProtoMessage() {}
+
+func (x *Spending) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
+func (*Spending) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Spending) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Spending) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *Spending) GetCounterparty() string {
+	if x != nil {
+		return x.Counterparty
+	}
+	return ""
+}
+
+// Intent is a goal above the key: while an operation under it is open, another
+// one is refused. Action types that name the same intent with the same part
+// names share it.
+type Intent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as order_refund.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is about; each part from an argument.
+	Parts []*KeyPart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	// How long after a success another operation under it must name the first one
+	// in distinct_from_operation_id.
+	Quiet         *durationpb.Duration `protobuf:"bytes,3,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Intent) Reset() {
+	*x = Intent{}
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Intent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Intent) ProtoMessage() {}
+
+func (x *Intent) ProtoReflect() protoreflect.Message {
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Intent.ProtoReflect.Descriptor instead.
+func (*Intent) Descriptor() ([]byte, []int) {
+	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Intent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Intent) GetParts() []*KeyPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Intent) GetQuiet() *durationpb.Duration {
+	if x != nil {
+		return x.Quiet
+	}
+	return nil
+}
+
 // KeyPart is one named part of a key.
 type KeyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -483,7 +656,7 @@ type KeyPart struct {
 
 func (x *KeyPart) Reset() {
 	*x = KeyPart{}
-	mi := &file_onceward_v1_catalog_service_proto_msgTypes[5]
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +668,7 @@ func (x *KeyPart) String() string {
 func (*KeyPart) ProtoMessage() {}
 
 func (x *KeyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_catalog_service_proto_msgTypes[5]
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +681,7 @@ func (x *KeyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyPart.ProtoReflect.Descriptor instead.
 func (*KeyPart) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{5}
+	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KeyPart) GetName() string {
@@ -548,7 +721,7 @@ type ProviderContract struct {
 
 func (x *ProviderContract) Reset() {
 	*x = ProviderContract{}
-	mi := &file_onceward_v1_catalog_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +733,7 @@ func (x *ProviderContract) String() string {
 func (*ProviderContract) ProtoMessage() {}
 
 func (x *ProviderContract) ProtoReflect() protoreflect.Message {
-	mi := &file_onceward_v1_catalog_service_proto_msgTypes[6]
+	mi := &file_onceward_v1_catalog_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +746,7 @@ func (x *ProviderContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderContract.ProtoReflect.Descriptor instead.
 func (*ProviderContract) Descriptor() ([]byte, []int) {
-	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{6}
+	return file_onceward_v1_catalog_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ProviderContract) GetProvider() string {
@@ -637,7 +810,7 @@ const file_onceward_v1_catalog_service_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"Q\n" +
 	"\x15GetActionTypeResponse\x128\n" +
 	"\vaction_type\x18\x01 \x01(\v2\x17.onceward.v1.ActionTypeR\n" +
-	"actionType\"\xed\x04\n" +
+	"actionType\"\xba\x06\n" +
 	"\n" +
 	"ActionType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -656,7 +829,19 @@ const file_onceward_v1_catalog_service_proto_rawDesc = "" +
 	"\fmax_attempts\x18\f \x01(\x05R\vmaxAttempts\x121\n" +
 	"\x06window\x18\r \x01(\v2\x19.google.protobuf.DurationR\x06window\x128\n" +
 	"\vexpired_key\x18\x0e \x01(\x0e2\x17.onceward.v1.ExpiredKeyR\n" +
-	"expiredKey\"1\n" +
+	"expiredKey\x121\n" +
+	"\bspending\x18\x0f \x01(\v2\x15.onceward.v1.SpendingR\bspending\x12-\n" +
+	"\aintents\x18\x10 \x03(\v2\x13.onceward.v1.IntentR\aintents\x12/\n" +
+	"\x13sensitive_arguments\x18\x11 \x03(\tR\x12sensitiveArguments\x128\n" +
+	"\x18sensitive_receipt_fields\x18\x12 \x03(\tR\x16sensitiveReceiptFields\"b\n" +
+	"\bSpending\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\tR\x06amount\x12\x1a\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12\"\n" +
+	"\fcounterparty\x18\x03 \x01(\tR\fcounterparty\"y\n" +
+	"\x06Intent\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
+	"\x05parts\x18\x02 \x03(\v2\x14.onceward.v1.KeyPartR\x05parts\x12/\n" +
+	"\x05quiet\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05quiet\"1\n" +
 	"\aKeyPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\"\xb5\x02\n" +
@@ -697,7 +882,7 @@ func file_onceward_v1_catalog_service_proto_rawDescGZIP() []byte {
 }
 
 var file_onceward_v1_catalog_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_onceward_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_onceward_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_onceward_v1_catalog_service_proto_goTypes = []any{
 	(Risk)(0),                       // 0: onceward.v1.Risk
 	(ExpiredKey)(0),                 // 1: onceward.v1.ExpiredKey
@@ -706,30 +891,36 @@ var file_onceward_v1_catalog_service_proto_goTypes = []any{
 	(*GetActionTypeRequest)(nil),    // 4: onceward.v1.GetActionTypeRequest
 	(*GetActionTypeResponse)(nil),   // 5: onceward.v1.GetActionTypeResponse
 	(*ActionType)(nil),              // 6: onceward.v1.ActionType
-	(*KeyPart)(nil),                 // 7: onceward.v1.KeyPart
-	(*ProviderContract)(nil),        // 8: onceward.v1.ProviderContract
-	(*durationpb.Duration)(nil),     // 9: google.protobuf.Duration
+	(*Spending)(nil),                // 7: onceward.v1.Spending
+	(*Intent)(nil),                  // 8: onceward.v1.Intent
+	(*KeyPart)(nil),                 // 9: onceward.v1.KeyPart
+	(*ProviderContract)(nil),        // 10: onceward.v1.ProviderContract
+	(*durationpb.Duration)(nil),     // 11: google.protobuf.Duration
 }
 var file_onceward_v1_catalog_service_proto_depIdxs = []int32{
 	6,  // 0: onceward.v1.ListActionTypesResponse.action_types:type_name -> onceward.v1.ActionType
 	6,  // 1: onceward.v1.GetActionTypeResponse.action_type:type_name -> onceward.v1.ActionType
 	0,  // 2: onceward.v1.ActionType.risk:type_name -> onceward.v1.Risk
-	7,  // 3: onceward.v1.ActionType.key_recipe:type_name -> onceward.v1.KeyPart
-	8,  // 4: onceward.v1.ActionType.contract:type_name -> onceward.v1.ProviderContract
-	9,  // 5: onceward.v1.ActionType.attempt_timeout:type_name -> google.protobuf.Duration
-	9,  // 6: onceward.v1.ActionType.window:type_name -> google.protobuf.Duration
+	9,  // 3: onceward.v1.ActionType.key_recipe:type_name -> onceward.v1.KeyPart
+	10, // 4: onceward.v1.ActionType.contract:type_name -> onceward.v1.ProviderContract
+	11, // 5: onceward.v1.ActionType.attempt_timeout:type_name -> google.protobuf.Duration
+	11, // 6: onceward.v1.ActionType.window:type_name -> google.protobuf.Duration
 	1,  // 7: onceward.v1.ActionType.expired_key:type_name -> onceward.v1.ExpiredKey
-	9,  // 8: onceward.v1.ProviderContract.key_window:type_name -> google.protobuf.Duration
-	9,  // 9: onceward.v1.ProviderContract.settle_time:type_name -> google.protobuf.Duration
-	2,  // 10: onceward.v1.CatalogService.ListActionTypes:input_type -> onceward.v1.ListActionTypesRequest
-	4,  // 11: onceward.v1.CatalogService.GetActionType:input_type -> onceward.v1.GetActionTypeRequest
-	3,  // 12: onceward.v1.CatalogService.ListActionTypes:output_type -> onceward.v1.ListActionTypesResponse
-	5,  // 13: onceward.v1.CatalogService.GetActionType:output_type -> onceward.v1.GetActionTypeResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 8: onceward.v1.ActionType.spending:type_name -> onceward.v1.Spending
+	8,  // 9: onceward.v1.ActionType.intents:type_name -> onceward.v1.Intent
+	9,  // 10: onceward.v1.Intent.parts:type_name -> onceward.v1.KeyPart
+	11, // 11: onceward.v1.Intent.quiet:type_name -> google.protobuf.Duration
+	11, // 12: onceward.v1.ProviderContract.key_window:type_name -> google.protobuf.Duration
+	11, // 13: onceward.v1.ProviderContract.settle_time:type_name -> google.protobuf.Duration
+	2,  // 14: onceward.v1.CatalogService.ListActionTypes:input_type -> onceward.v1.ListActionTypesRequest
+	4,  // 15: onceward.v1.CatalogService.GetActionType:input_type -> onceward.v1.GetActionTypeRequest
+	3,  // 16: onceward.v1.CatalogService.ListActionTypes:output_type -> onceward.v1.ListActionTypesResponse
+	5,  // 17: onceward.v1.CatalogService.GetActionType:output_type -> onceward.v1.GetActionTypeResponse
+	16, // [16:18] is the sub-list for method output_type
+	14, // [14:16] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_onceward_v1_catalog_service_proto_init() }
@@ -743,7 +934,7 @@ func file_onceward_v1_catalog_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_onceward_v1_catalog_service_proto_rawDesc), len(file_onceward_v1_catalog_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

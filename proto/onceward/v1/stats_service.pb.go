@@ -178,7 +178,7 @@ type Counts struct {
 	// Requests that made an operation.
 	Executed int64 `protobuf:"varint,2,opt,name=executed,proto3" json:"executed,omitempty"`
 	// Requests that were answered from an operation that existed: each would have
-	// been another effect.
+	// been another try. Who was told to ask again, and does, is not counted.
 	DuplicatesPrevented int64 `protobuf:"varint,3,opt,name=duplicates_prevented,json=duplicatesPrevented,proto3" json:"duplicates_prevented,omitempty"`
 	// duplicates_prevented / tracked; 0 where nothing was tracked.
 	DuplicateRate float64 `protobuf:"fixed64,4,opt,name=duplicate_rate,json=duplicateRate,proto3" json:"duplicate_rate,omitempty"`
