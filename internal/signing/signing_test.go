@@ -42,7 +42,7 @@ func operation() ledger.Operation {
 	return ledger.Operation{
 		Tenant: "acme", ID: "0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e", Key: "order:42", ActionType: "payments.refund.create",
 		ArgsHash: sha256.Sum256([]byte(`{"amount":1000}`)), State: ledger.Succeeded, Attempt: 2, Epoch: 1,
-		ProviderReference: "re_1", Receipt: []byte(`{"id":"re_1",  "amount":1000}`), UpdatedAt: noon,
+		ProviderReference: "re_1", Receipt: []byte(`{"id":"re_1",  "amount":1000}`), SettledAt: noon,
 	}
 }
 
@@ -141,6 +141,11 @@ func TestSignedReceipt(t *testing.T) {
 	}
 	if again, err := s.Receipt(operation()); err != nil || again != text {
 		t.Errorf("signed twice: another text, or %v", err)
+	}
+	noted := operation()
+	noted.UpdatedAt, noted.Revision = noon.Add(time.Hour), 9
+	if later, err := s.Receipt(noted); err != nil || later != text {
+		t.Errorf("after a note: another text, or %v", err)
 	}
 	// After a rotation the old key is public still.
 	rotated := signer(t, key(1, "now", false), key(2, "new", true))
