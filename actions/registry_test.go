@@ -148,6 +148,8 @@ func TestSpecCheck(t *testing.T) {
 		want   string // empty: accepted
 	}{
 		{"good", func(*Spec) {}, ""},
+		{"a token for a long attempt", func(s *Spec) { s.TokenAudience, s.Timeout = "billing", MaxTokenLife }, ""},
+		{"a token for too long an attempt", func(s *Spec) { s.TokenAudience, s.Timeout = "billing", MaxTokenLife+1 }, "no service would take the token"},
 		{"recipe", func(s *Spec) { s.Key = []KeyPart{{"tenant", "tenant"}, {"invoice", "arguments.invoice.id"}} }, ""},
 		{"keys honoured", func(s *Spec) {
 			s.Contract.Keys = KeyRules{Honoured: true, MaxLength: ProviderKeyLength, Window: time.Hour, Margin: time.Minute}
