@@ -70,3 +70,32 @@ func TestAPersonFindsOut(t *testing.T) {
 		}
 	}
 }
+
+// A request that was given up as dead, and was only slow, gives nothing back of
+// what the next attempt has begun.
+func TestALateRequestGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]guard.Store{"memory": guard.NewMemory(guard.MemoryOptions{}), "Postgres": guardsql.New(database(t))} {
+		slow, next := claims(), claims()
+		next.Attempt = 2
+		begin := func(c guard.Claims, want guard.State) {
+			t.Helper()
+			if e, err := s.Begin(t.Context(), c, time.Hour); err != nil || e.State != want {
+				t.Errorf("%s: %+v, %v; want %s", name, e, err, want)
+			}
+		}
+		begin(slow, guard.Begun)
+		if err := s.Release(t.Context(), slow); err != nil { // by whoever takes it for dead
+			t.Error(err)
+		}
+		begin(next, guard.Begun)
+		if err := s.Release(t.Context(), slow); err != nil { // by the slow one itself
+			t.Error(err)
+		}
+		begin(next, guard.Running)
+		if err := s.Release(t.Context(), next); err != nil {
+			t.Error(err)
+		}
+		begin(next, guard.Begun)
+	}
+}
