@@ -100,10 +100,10 @@ func (d *Dispatcher) withoutArguments(ctx context.Context, op ledger.Operation, 
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return o.Failure, err
-	case err != nil:
-		return actions.Failure{Code: o.Failure.Code, Message: actions.Redacted, Correctable: o.Failure.Correctable}, nil
-	default:
+	case err == nil:
 		return scrubbed(o.Failure, args, sensitive), nil
+	default:
+		return actions.Failure{Code: o.Failure.Code, Message: actions.Redacted, Correctable: o.Failure.Correctable}, nil
 	}
 }
 
