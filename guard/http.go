@@ -31,7 +31,7 @@ func (g *Guard) Require(actionTypes ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if slices.Contains(g.o.SafeMethods, r.Method) {
-				next.ServeHTTP(w, r)
+				next.ServeHTTP(w, withoutToken(r))
 				return
 			}
 			pass, err := g.Admit(r.Context(), tokenOf(r.Header), actionTypes...)
@@ -59,11 +59,21 @@ func tokenOf(h http.Header) string {
 	}
 }
 
+// withoutToken is a request as handlers see it: the token is a credential, and
+// they log headers.
+func withoutToken(r *http.Request) *http.Request {
+	if len(r.Header.Values(TokenHeader)) == 0 {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a copy
+	r.Header = maps.Clone(r.Header)
+	r.Header.Del(TokenHeader)
+	return r
+}
+
 // serve performs a request and records how it ended before it is answered.
 func (p *Pass) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	r = r.WithContext(p.Context(r.Context()))
-	r.Header = maps.Clone(r.Header)
-	r.Header.Del(TokenHeader) // it is a credential: handlers log headers
+	r = withoutToken(r.WithContext(p.Context(r.Context())))
 	held := &heldResponse{header: http.Header{}}
 	returned := false
 	defer func() {

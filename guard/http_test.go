@@ -68,6 +68,22 @@ func TestWritesNeedAToken(t *testing.T) {
 	}
 }
 
+// A token that comes with a read is nothing that a handler should see, either.
+func TestReadsLoseTheirToken(t *testing.T) {
+	h := &refunds{answer: func(_ http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values(guard.TokenHeader)) != 0 || r.Header.Get("X-Trace") != "1" {
+			t.Errorf("the handler sees %v", r.Header)
+		}
+	}}
+	r := httptest.NewRequest(http.MethodGet, "/refunds", http.NoBody)
+	r.Header.Set(guard.TokenHeader, sign(t, claims(t)))
+	r.Header.Set("X-Trace", "1")
+	guarded(t, guard.Options{Store: memory()}).Require(action)(h).ServeHTTP(httptest.NewRecorder(), r)
+	if h.made.Load() != 1 || r.Header.Get(guard.TokenHeader) == "" {
+		t.Errorf("%d calls; the caller's request has %v", h.made.Load(), r.Header)
+	}
+}
+
 func TestSafeMethodsAreAChoice(t *testing.T) {
 	h := &refunds{}
 	g := guarded(t, guard.Options{Store: memory(), SafeMethods: []string{}})
