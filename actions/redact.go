@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ const minScrubbed = 4
 // Scrub returns a text in which [Redacted] stands in place of every sensitive
 // argument that it repeats: providers say in their errors what they were sent.
 // It finds the texts and numbers at the dotted paths ([Spec.SensitiveArgs]) and
-// below them, as they are spelt in the arguments.
+// below them as they are spelt in the arguments, and as JSON and URLs spell them.
 func (a Arguments) Scrub(text string, paths []string) string {
 	if text == "" || len(paths) == 0 {
 		return text
@@ -66,12 +67,30 @@ func (a Arguments) Scrub(text string, paths []string) string {
 	for _, path := range paths {
 		values = appendScalars(values, a.value, strings.Split(path, "."))
 	}
+	for _, value := range values {
+		values = append(values, respelt(value)...)
+	}
 	// The longest first: what is left of a longer one would still tell a part.
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
 	for _, value := range slices.Compact(values) {
 		text = strings.ReplaceAll(text, value, Redacted)
 	}
 	return text
+}
+
+// respelt is a text as errors repeat it that quote a request: inside of JSON (with
+// and without what is escaped for HTML), in a query and in a path.
+func respelt(text string) []string {
+	spellings := []string{url.QueryEscape(text), url.PathEscape(text)}
+	for _, forHTML := range [...]bool{false, true} {
+		var quoted bytes.Buffer
+		e := json.NewEncoder(&quoted)
+		e.SetEscapeHTML(forHTML)
+		if err := e.Encode(text); err == nil {
+			spellings = append(spellings, strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`), `"`))
+		}
+	}
+	return slices.DeleteFunc(spellings, func(s string) bool { return s == text })
 }
 
 // appendScalars appends the texts and numbers at a path and below it, through

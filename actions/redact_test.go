@@ -53,7 +53,7 @@ func TestRedactDeep(t *testing.T) {
 
 func TestScrub(t *testing.T) {
 	t.Parallel()
-	args, err := actions.ParseArguments([]byte(`{"to":"ada@example.com","card":{"n":40000566,"name":"Ada"},"lines":[{"text":"secret one"},{"text":"secret one and more"}],"order":"or_1001"}`))
+	args, err := actions.ParseArguments([]byte(`{"to":"ada@example.com","card":{"n":40000566,"name":"Ada"},"lines":[{"text":"secret one"},{"text":"secret one and more"}],"order":"or_1001","note":"say \"hi\" & <go>"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +68,10 @@ func TestScrub(t *testing.T) {
 		{"no secret one and more", "lines.text", "no [redacted]"},
 		{"no secret one and more", "lines.0.text", "no [redacted] and more"},
 		{"nothing", "nowhere", "nothing"},
+		{`bad request: {"note":"say \"hi\" & <go>"}`, "note", `bad request: {"note":"[redacted]"}`},
+		{`bad request: {"note":"say \"hi\" \u0026 \u003cgo\u003e"}`, "note", `bad request: {"note":"[redacted]"}`},
+		{"GET /find?to=ada%40example.com&note=say+%22hi%22+%26+%3Cgo%3E", "to note", "GET /find?to=[redacted]&note=[redacted]"},
+		{"GET /say%20%22hi%22%20&%20%3Cgo%3E", "note", "GET /[redacted]"},
 	} {
 		if got := args.Scrub(c.text, strings.Fields(c.paths)); got != c.want {
 			t.Errorf("Scrub(%q, %s) = %q, want %q", c.text, c.paths, got, c.want)

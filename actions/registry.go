@@ -157,3 +157,19 @@ func (r *Registry) At(actionType, adapterVersion, contractVersion string) (*Acti
 
 // All returns the actions sorted by type. The slice must not be changed.
 func (r *Registry) All() []*Action { return r.now.Load().sorted }
+
+// SensitiveReceipts are the receipt fields that any action type of a provider
+// calls sensitive, in a version that is registered or was.
+func (r *Registry) SensitiveReceipts(provider string) []string {
+	var fields []string
+	now := r.now.Load()
+	for _, present := range now.sorted {
+		for _, a := range append([]*Action{present}, now.superseded[present.Spec.Type]...) {
+			if a.Spec.Contract.Provider == provider {
+				fields = append(fields, a.Spec.SensitiveReceipt...)
+			}
+		}
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}

@@ -63,6 +63,31 @@ func TestRegistryKeepsActionsSorted(t *testing.T) {
 	}
 }
 
+func TestSensitiveReceiptsOfAProvider(t *testing.T) {
+	hiding := func(actionType, provider, version string, fields ...string) Adapter {
+		spec := goodSpec(actionType)
+		spec.Version, spec.Contract.Provider, spec.SensitiveReceipt = version, provider, fields
+		return stub{spec: spec}
+	}
+	r, err := NewRegistry(hiding("pay.refund", "fakepay", "1", "card", "iban"), hiding("pay.charge", "fakepay", "1", "card"), hiding("mail.send", "fakemail", "1", "to"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.SensitiveReceipts("fakepay"), []string{"card", "iban"}; !slices.Equal(got, want) {
+		t.Errorf("fakepay hides %q, want %q", got, want)
+	}
+	if got := r.SensitiveReceipts("fakeship"); len(got) != 0 {
+		t.Errorf("nobody hides %q", got)
+	}
+	// Operations that began with a former version are under way still.
+	if err := r.Replace(hiding("pay.refund", "fakepay", "2", "name")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.SensitiveReceipts("fakepay"), []string{"card", "iban", "name"}; !slices.Equal(got, want) {
+		t.Errorf("after a change fakepay hides %q, want %q", got, want)
+	}
+}
+
 func TestEmptyRegistry(t *testing.T) {
 	r, err := NewRegistry()
 	if err != nil || len(r.All()) != 0 {
@@ -123,6 +148,8 @@ func TestSpecCheck(t *testing.T) {
 		want   string // empty: accepted
 	}{
 		{"good", func(*Spec) {}, ""},
+		{"a token for a long attempt", func(s *Spec) { s.TokenAudience, s.Timeout = "billing", MaxTokenLife }, ""},
+		{"a token for too long an attempt", func(s *Spec) { s.TokenAudience, s.Timeout = "billing", MaxTokenLife+1 }, "no service would take the token"},
 		{"recipe", func(s *Spec) { s.Key = []KeyPart{{"tenant", "tenant"}, {"invoice", "arguments.invoice.id"}} }, ""},
 		{"keys honoured", func(s *Spec) {
 			s.Contract.Keys = KeyRules{Honoured: true, MaxLength: ProviderKeyLength, Window: time.Hour, Margin: time.Minute}

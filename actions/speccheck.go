@@ -18,6 +18,10 @@ const (
 	maxAudienceLength = 255
 )
 
+// MaxTokenLife is the longest that an operation token may live, and so an attempt
+// that needs one.
+const MaxTokenLife = time.Hour
+
 // badFunc takes one contradiction.
 type badFunc func(format string, args ...any)
 
@@ -123,6 +127,9 @@ func (s Spec) checkSensitive(bad badFunc) {
 		if path, ok := strings.CutPrefix(p.From, fromArguments); ok && !s.HashKey && s.Hides(path) {
 			bad("key part %s: argument %s is sensitive, and the key would show it: store the key hashed", p.Name, path)
 		}
+	}
+	if s.TokenAudience != "" && s.Timeout > MaxTokenLife {
+		bad("timeout is %s: with a token audience at most %s, or no service would take the token", s.Timeout, MaxTokenLife)
 	}
 	if len(s.TokenAudience) > maxAudienceLength || strings.ContainsFunc(s.TokenAudience, func(r rune) bool { return r > 0x7e || !visible(byte(r)) }) {
 		bad("token audience %q: want at most %d visible ASCII characters, such as https://ledger.internal", clip(s.TokenAudience, maxShownName), maxAudienceLength)

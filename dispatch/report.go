@@ -50,9 +50,12 @@ func (d *Dispatcher) Report(ctx context.Context, op ledger.Operation, r Report) 
 		return op, ErrOtherProvider
 	}
 	r.Event.Outcome.Receipt.JSON = actions.Redact(r.Event.Outcome.Receipt.JSON, action.Spec.SensitiveReceipt)
+	var err error
+	if r.Event.Outcome.Failure, err = d.withoutArguments(ctx, op, action.Spec.SensitiveArgs, r.Event.Outcome); err != nil {
+		return op, err
+	}
 	if r.Event.Outcome.Kind == actions.Rejected && op.Attempt > 1 && op.Attempts == nil {
 		// How they ended says which of them may have made what ended.
-		var err error
 		if op, err = d.Ledger.Get(ctx, op.Tenant, op.ID); err != nil {
 			return op, err
 		}
@@ -83,6 +86,25 @@ func (d *Dispatcher) Report(ctx context.Context, op ledger.Operation, r Report) 
 		}
 	}
 	return op, ledger.ErrFenced
+}
+
+// withoutArguments is what an event says of a failure, without sensitive
+// arguments, which providers repeat. Where the arguments are not to be had (they
+// are dropped when an operation ends) nobody knows what to take out, and its words
+// are: the code stays.
+func (d *Dispatcher) withoutArguments(ctx context.Context, op ledger.Operation, sensitive []string, o actions.Outcome) (actions.Failure, error) {
+	if o.Kind != actions.Rejected || len(sensitive) == 0 {
+		return o.Failure, nil
+	}
+	args, err := d.StoredArguments(ctx, op)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return o.Failure, err
+	case err == nil:
+		return scrubbed(o.Failure, args, sensitive), nil
+	default:
+		return actions.Failure{Code: o.Failure.Code, Message: actions.Redacted, Correctable: o.Failure.Correctable}, nil
+	}
 }
 
 // Provider returns the provider that an operation is performed on, unless the

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -306,5 +307,78 @@ func TestReportsThatAreNotRecorded(t *testing.T) {
 		if got, err := d.Report(t.Context(), test.op, Report{Provider: test.provider, Event: test.event}); !errors.Is(err, test.want) || got.State != test.op.State || len(*changed) != 0 {
 			t.Errorf("%s: %+v, %v; told %d times", name, got, err, len(*changed))
 		}
+	}
+}
+
+// holding is a ledger with the arguments of one operation, or without.
+type holding struct {
+	shaky
+	err error
+}
+
+func (h *holding) Arguments(context.Context, ledger.Operation) ([]byte, error) { return nil, h.err }
+
+type opened string
+
+func (o opened) Unseal([]byte, string, string) ([]byte, error) { return []byte(o), nil }
+
+// A provider repeats in its event what it was sent: what is sensitive is neither
+// stored nor shown, and where nobody can tell any more its words are not either.
+func TestSensitiveArgumentsOfEvents(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err  error
+		want actions.Failure
+	}{
+		"there":   {nil, actions.Failure{Code: "declined", Message: "card [redacted] was declined", Violations: []actions.Violation{{Field: "card", Message: "[redacted] is blocked"}}}},
+		"dropped": {ledger.ErrNotFound, actions.Failure{Code: "declined", Message: actions.Redacted}},
+		"away":    {ledger.ErrUnavailable, actions.Failure{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry, err := actions.NewRegistry(&scripted{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got *ledger.Failure
+			book := &holding{err: test.err}
+			book.apply = []func(ledger.Change) (ledger.Operation, error){func(c ledger.Change) (ledger.Operation, error) {
+				got = c.Failure
+				return c.Operation, nil
+			}}
+			d, err := New(Options{
+				Ledger: book, Registry: registry, Sealer: opened(`{"card":"4000056655665556"}`), Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
+				Changed: func(ledger.Operation) {},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(d.Abandon)
+			op := running(1, false)
+			op.ActionType, op.State = "pay.charge", ledger.Unknown
+			e := event(actions.Rejected, "")
+			e.Outcome.Failure = actions.Failure{
+				Code: "declined", Message: "card 4000056655665556 was declined",
+				Violations: []actions.Violation{{Field: "card", Message: "4000056655665556 is blocked"}},
+			}
+			_, err = d.Report(t.Context(), op, Report{Provider: "fakepay", Event: e, Actor: "webhook"})
+			if test.want.Code == "" { // it is told again later
+				if !errors.Is(err, test.err) || got != nil {
+					t.Errorf("recorded %+v, %v", got, err)
+				}
+				return
+			}
+			switch {
+			case err != nil:
+				t.Error(err)
+			case got == nil || got.Code != test.want.Code || got.Message != test.want.Message || len(got.Violations) != len(test.want.Violations):
+				t.Errorf("recorded %+v, want %+v", got, test.want)
+			case len(got.Violations) == 1 && got.Violations[0].Message != test.want.Violations[0].Message:
+				t.Errorf("recorded %+v", got.Violations)
+			}
+			if e.Outcome.Failure.Violations[0].Message != "4000056655665556 is blocked" {
+				t.Error("the caller's event was changed")
+			}
+		})
 	}
 }

@@ -15,6 +15,8 @@ const (
 	TokenHeader = "Onceward-Operation-Token"
 	// TokenType is the type of a token in its JOSE header.
 	TokenType = "onceward-operation+jwt"
+	// MaxTokenLife is the longest that a token may live: longer than any attempt.
+	MaxTokenLife = actions.MaxTokenLife
 	// maxTokenBytes is more than a token needs.
 	maxTokenBytes = 8 << 10
 )

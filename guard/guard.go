@@ -165,7 +165,7 @@ func (p *Pass) Done(ctx context.Context, r Response) {
 
 // Refused gives back an operation that the handler refused: nothing was done.
 func (p *Pass) Refused(ctx context.Context) {
-	p.record(ctx, func(ctx context.Context, s Store) error { return s.Release(ctx, p.Claims.Operation()) })
+	p.record(ctx, func(ctx context.Context, s Store) error { return s.Release(ctx, p.Claims) })
 }
 
 // Doubtful leaves an operation unresolved, unless the handler said NotApplied.

@@ -17,9 +17,9 @@ const ReplayHeader = "Onceward-Replayed"
 // the types, is performed once, and finds the token's claims in its context.
 //
 // What the handler answers says how its operation ended: 2xx and 3xx are
-// performed, and the response is kept; 4xx but 408, 409, 425 and 429 are
-// refusals that did nothing; anything else and a panic leave it unresolved, but
-// see [NotApplied]. Responses are held back until the handler returns, so that a
+// performed, and the response is kept; 400, 401, 403 to 406, 410 to 415, 417, 422,
+// 428, 431 and 451 are refusals that did nothing; anything else (402, 408, 409, 429
+// and 499 too) and a panic leave it unresolved, but see [NotApplied]. Responses are held back until the handler returns, so that a
 // handler cannot stream.
 //
 // It panics without types, which would be a route that nobody can use.
@@ -31,7 +31,7 @@ func (g *Guard) Require(actionTypes ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if slices.Contains(g.o.SafeMethods, r.Method) {
-				next.ServeHTTP(w, r)
+				next.ServeHTTP(w, withoutToken(r))
 				return
 			}
 			pass, err := g.Admit(r.Context(), tokenOf(r.Header), actionTypes...)
@@ -59,11 +59,21 @@ func tokenOf(h http.Header) string {
 	}
 }
 
+// withoutToken is a request as handlers see it: the token is a credential, and
+// they log headers.
+func withoutToken(r *http.Request) *http.Request {
+	if len(r.Header.Values(TokenHeader)) == 0 {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a copy
+	r.Header = maps.Clone(r.Header)
+	r.Header.Del(TokenHeader)
+	return r
+}
+
 // serve performs a request and records how it ended before it is answered.
 func (p *Pass) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	r = r.WithContext(p.Context(r.Context()))
-	r.Header = maps.Clone(r.Header)
-	r.Header.Del(TokenHeader) // it is a credential: handlers log headers
+	r = withoutToken(r.WithContext(p.Context(r.Context())))
 	held := &heldResponse{header: http.Header{}}
 	returned := false
 	defer func() {
@@ -85,14 +95,20 @@ func (p *Pass) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	WriteResponse(w, response, false)
 }
 
-// proofOfRefusal: the handler saw the request and did nothing of it. 408, 409,
-// 425 and 429 are said of requests that are under way, too.
+// proofOfRefusal: the handler saw the request and did nothing of it. It is a list
+// of those that say so. What is not in it is in doubt: 408, 409, 425 and 429 are
+// said of requests that are under way too, 402 of a payment that was tried, and
+// 499 (as grpc-gateway has it) of one whose caller left in the middle.
 func proofOfRefusal(status int) bool {
 	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone, http.StatusLengthRequired,
+		http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusUnprocessableEntity,
+		http.StatusPreconditionRequired, http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons:
+		return true
 	default:
-		return status >= 400 && status < 500
+		return false
 	}
 }
 

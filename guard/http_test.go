@@ -68,6 +68,22 @@ func TestWritesNeedAToken(t *testing.T) {
 	}
 }
 
+// A token that comes with a read is nothing that a handler should see, either.
+func TestReadsLoseTheirToken(t *testing.T) {
+	h := &refunds{answer: func(_ http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values(guard.TokenHeader)) != 0 || r.Header.Get("X-Trace") != "1" {
+			t.Errorf("the handler sees %v", r.Header)
+		}
+	}}
+	r := httptest.NewRequest(http.MethodGet, "/refunds", http.NoBody)
+	r.Header.Set(guard.TokenHeader, sign(t, claims(t)))
+	r.Header.Set("X-Trace", "1")
+	guarded(t, guard.Options{Store: memory()}).Require(action)(h).ServeHTTP(httptest.NewRecorder(), r)
+	if h.made.Load() != 1 || r.Header.Get(guard.TokenHeader) == "" {
+		t.Errorf("%d calls; the caller's request has %v", h.made.Load(), r.Header)
+	}
+}
+
 func TestSafeMethodsAreAChoice(t *testing.T) {
 	h := &refunds{}
 	g := guarded(t, guard.Options{Store: memory(), SafeMethods: []string{}})
@@ -206,6 +222,9 @@ func TestHowItEnded(t *testing.T) {
 		"not found":      {status(http.StatusNotFound), 404, ""},
 		"conflict":       {status(http.StatusConflict), 409, unresolved},
 		"timeout":        {status(http.StatusRequestTimeout), 408, unresolved},
+		"payment tried":  {status(http.StatusPaymentRequired), 402, unresolved},
+		"caller left":    {status(499), 499, unresolved},
+		"made up":        {status(477), 477, unresolved},
 		"too many":       {status(http.StatusTooManyRequests), 429, unresolved},
 		"internal error": {status(http.StatusInternalServerError), 500, unresolved},
 		"unavailable":    {status(http.StatusServiceUnavailable), 503, unresolved},
@@ -268,7 +287,7 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	// Somebody found out that nothing was done.
-	if err := store.Release(t.Context(), claims(t).Operation()); err != nil {
+	if err := store.Release(t.Context(), claims(t)); err != nil {
 		t.Fatal(err)
 	}
 	if w := ask(route, http.MethodPost, sign(t, claims(t))); w.Code != http.StatusCreated || h.made.Load() != 1 {

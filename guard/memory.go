@@ -34,8 +34,9 @@ type Memory struct {
 }
 
 type remembered struct {
-	entry Entry
-	until time.Time // of hold while running, of Keep when finished
+	entry   Entry
+	attempt int       // that began it
+	until   time.Time // of hold while running, of Keep when finished
 }
 
 var _ Store = (*Memory)(nil)
@@ -69,7 +70,7 @@ func (m *Memory) Begin(_ context.Context, c Claims, hold time.Duration) (Entry, 
 	if len(m.entries) >= m.o.MaxOperations {
 		return Entry{}, ErrFull
 	}
-	m.entries[c.Operation()] = &remembered{entry: Entry{State: Running, ArgumentsHash: c.ArgumentsHash}, until: now.Add(hold)}
+	m.entries[c.Operation()] = &remembered{entry: Entry{State: Running, ArgumentsHash: c.ArgumentsHash}, attempt: c.Attempt, until: now.Add(hold)}
 	return Entry{State: Begun, ArgumentsHash: c.ArgumentsHash}, nil
 }
 
@@ -95,11 +96,11 @@ func (m *Memory) Finish(_ context.Context, op Operation, r Response) error {
 }
 
 // Release implements Store.
-func (m *Memory) Release(_ context.Context, op Operation) error {
+func (m *Memory) Release(_ context.Context, c Claims) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.entries[op]; known != nil && known.entry.State != Finished {
-		delete(m.entries, op)
+	if known := m.entries[c.Operation()]; known != nil && known.entry.State != Finished && known.attempt == c.Attempt {
+		delete(m.entries, c.Operation())
 	}
 	return nil
 }

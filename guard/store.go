@@ -54,9 +54,11 @@ type Store interface {
 	// Finish keeps the response of an operation that was performed, also one
 	// that has become Unresolved since. A response that is there already stays.
 	Finish(ctx context.Context, op Operation, r Response) error
-	// Release forgets an operation that is Running or Unresolved: it is proved
-	// that nothing was done, and the next attempt may perform it.
-	Release(ctx context.Context, op Operation) error
+	// Release forgets an operation that the request with these claims began, and
+	// that is Running or Unresolved: it is proved that nothing was done, and the
+	// next attempt may perform it. One that another attempt has begun since (when a
+	// person said that this one had died) is left alone: the proof is not about it.
+	Release(ctx context.Context, c Claims) error
 	// Doubt makes an operation that is Running an Unresolved one at once.
 	Doubt(ctx context.Context, op Operation) error
 }

@@ -17,8 +17,8 @@ const (
 	// differ. Tokens expire well before the lease of their attempt, so that one
 	// is not accepted after Onceward gave the attempt up.
 	DefaultLeeway = 5 * time.Second
-	// maxLife is longer than any attempt.
-	maxLife = time.Hour
+	// maxLife is the longest from iat to exp, which are in whole seconds.
+	maxLife = MaxTokenLife + time.Second
 )
 
 // Keys are the public keys of Onceward. Implementations are safe for concurrent

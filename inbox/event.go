@@ -11,8 +11,9 @@ import (
 )
 
 // storable returns the events that are evidence about some operation, as the
-// ledger takes them. sum is of the message that they came in.
-func storable(events []actions.Event, sum [sha256.Size]byte) []ledger.InboxEvent {
+// ledger takes them. sum is of the message that they came in; sensitive are the
+// fields of receipts that are not stored.
+func storable(events []actions.Event, sum [sha256.Size]byte, sensitive []string) []ledger.InboxEvent {
 	var kept []ledger.InboxEvent
 	for i, e := range events {
 		k := ledger.InboxEvent{
@@ -27,7 +28,7 @@ func storable(events []actions.Event, sum [sha256.Size]byte) []ledger.InboxEvent
 		}
 		switch e.Outcome.Kind {
 		case actions.Applied:
-			k.Receipt = e.Outcome.Receipt.JSON
+			k.Receipt = actions.Redact(e.Outcome.Receipt.JSON, sensitive)
 		case actions.Rejected:
 			k.Failure = failureOf(e.Outcome.Failure)
 		case actions.AppliedNoReceipt, actions.Accepted:

@@ -126,7 +126,7 @@ func newHall(t *testing.T, adapters ...actions.Adapter) *hall {
 	}
 	store := w.Database.Open(t)
 	b, err := inbox.New(inbox.Options{
-		Ledger: store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Ledger: store, Sensitive: nothingSensitive, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Source: func(_, provider string) actions.Source {
 			if provider == "fakemail" {
 				return mail{verifier}

@@ -46,7 +46,11 @@ type Options struct {
 	// where the tenant has no such provider. It is asked for each message, so that
 	// sources can be replaced while others are in use.
 	Source func(tenant, provider string) actions.Source
-	Log    *slog.Logger
+	// Sensitive returns the fields of receipts that nobody may see, of all action
+	// types of a provider ([actions.Spec.SensitiveReceipt]): which one an event is
+	// about is not known before it is weighed.
+	Sensitive func(provider string) []string
+	Log       *slog.Logger
 
 	// PublicURL is scheme and host of the address that providers were given, for
 	// those that sign it: "https://hooks.example.com". Without it the request's
@@ -72,8 +76,8 @@ var _ http.Handler = (*Inbox)(nil)
 
 // New makes an inbox, or says what is wrong with the options.
 func New(o Options) (*Inbox, error) {
-	if o.Ledger == nil || o.Source == nil || o.Log == nil {
-		return nil, errors.New("inbox: ledger, source and log are required")
+	if o.Ledger == nil || o.Source == nil || o.Sensitive == nil || o.Log == nil {
+		return nil, errors.New("inbox: ledger, source, sensitive and log are required")
 	}
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
@@ -162,7 +166,7 @@ func (b *Inbox) receive(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusUnauthorized, problem{"not verified"})
 		return
 	}
-	kept := storable(events, sum)
+	kept := storable(events, sum, b.Sensitive(source.Provider()))
 	stored := 0
 	if len(kept) > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)

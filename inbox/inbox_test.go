@@ -76,7 +76,7 @@ func appliedEvent() actions.Event {
 func listening(t *testing.T, l inbox.Ledger, s actions.Source, change func(*inbox.Options)) *httptest.Server {
 	t.Helper()
 	o := inbox.Options{
-		Ledger: l, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Ledger: l, Sensitive: nothingSensitive, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Source: func(tenant, provider string) actions.Source {
 			if tenant == "acme" && provider == "fakepay" {
 				return s
@@ -252,6 +252,24 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
+// nothingSensitive is a provider whose receipts hold nothing that is.
+func nothingSensitive(string) []string { return nil }
+
+// What an action type of the provider calls sensitive is not stored, although
+// nobody knows yet which one the event is about.
+func TestReceiptsAreStoredRedacted(t *testing.T) {
+	t.Parallel()
+	s, e := &shelf{}, appliedEvent()
+	e.Outcome.Receipt.JSON = []byte(`{"id":"re_1","card":{"n":"4242"},"iban":"DE1"}`)
+	server := listening(t, s, says(e), func(o *inbox.Options) {
+		o.Sensitive = func(provider string) []string { return map[string][]string{"fakepay": {"card", "iban"}}[provider] }
+	})
+	send(t, http.MethodPost, server.URL+address, "{}")
+	if len(s.events) != 1 || string(s.events[0].Receipt) != `{"id":"re_1","card":"[redacted]","iban":"[redacted]"}` {
+		t.Errorf("stored %+v", s.events)
+	}
+}
+
 // A caller who sends a byte now and then is cut off, and others are served.
 func TestSlowCallerIsCutOff(t *testing.T) {
 	t.Parallel()
@@ -305,7 +323,7 @@ func TestLogTellsNoSecrets(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	b, err := inbox.New(inbox.Options{
-		Ledger: &shelf{}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Ledger: &shelf{}, Sensitive: nothingSensitive, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Source: func(string, string) actions.Source { return says(appliedEvent()) },
 	})
 	if err != nil {
@@ -365,10 +383,13 @@ func TestSourcesSeeNamesOfTenantsOnly(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	good := inbox.Options{Ledger: &shelf{}, Source: func(string, string) actions.Source { return nil }, Log: slog.New(slog.DiscardHandler)}
+	good := inbox.Options{
+		Ledger: &shelf{}, Source: func(string, string) actions.Source { return nil }, Sensitive: nothingSensitive, Log: slog.New(slog.DiscardHandler),
+	}
 	for name, change := range map[string]func(*inbox.Options){
 		"no ledger":          func(o *inbox.Options) { o.Ledger = nil },
 		"no source":          func(o *inbox.Options) { o.Source = nil },
+		"no sensitive":       func(o *inbox.Options) { o.Sensitive = nil },
 		"no log":             func(o *inbox.Options) { o.Log = nil },
 		"url without host":   func(o *inbox.Options) { o.PublicURL = "/hooks" },
 		"url with a query":   func(o *inbox.Options) { o.PublicURL = "https://a.test/?a=1" },

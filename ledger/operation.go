@@ -72,6 +72,7 @@ type Operation struct {
 	KeyHorizon              time.Time // zero when the provider honours no keys
 	LeaseExpiresAt          time.Time
 	NextAttemptAt           time.Time // zero when nothing is planned
+	SettledAt               time.Time // when it succeeded or failed; what is learned later does not move it; zero while unfinished
 	WindowEndsAt            time.Time // zero while unfinished
 	WatchUntil              time.Time // look for a late landing until then; zero: no
 

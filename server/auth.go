@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,6 +35,9 @@ type Credential struct {
 	// Certificates are the chain of the client's certificate as TLS has verified
 	// it, leaf first and the root last; nil without one.
 	Certificates []*x509.Certificate
+	// Again: the credential was good when the call began, which still goes on. It
+	// is looked at once more, and is no further use of a token for one use.
+	Again bool
 }
 
 // CredentialError is a credential that is refused, with what the log and the
@@ -78,23 +82,55 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	if open(method) {
 		return ctx, nil
 	}
-	credential, ok := credentialOf(ctx)
-	if !ok {
-		s.denials.credential(ctx, method, &CredentialError{Err: ErrBadCredential, Why: "no credential"})
-		return nil, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer TOKEN", once, or a client certificate`)
-	}
-	p, err := s.Authenticator.Authenticate(ctx, credential)
-	switch {
-	case errors.Is(err, ErrBadCredential):
-		s.denials.credential(ctx, method, err)
-		return nil, refuse(codes.Unauthenticated, reasonUnauthenticated, "the credential is unknown, expired or revoked")
-	case errors.Is(err, ErrTenantInactive):
-		s.denials.credential(ctx, method, err)
-		return nil, refuse(codes.PermissionDenied, reasonTenantInactive, "the tenant is inactive; nothing is sent for it")
-	case err != nil:
+	p, err := s.identify(ctx, method, false)
+	if err != nil {
 		return nil, err
 	}
 	return context.WithValue(ctx, principalKey{}, p), nil
+}
+
+// identify says who asks. again: once more, in the middle of a call.
+func (s *Server) identify(ctx context.Context, method string, again bool) (policy.Principal, error) {
+	var nobody policy.Principal
+	credential, ok := credentialOf(ctx)
+	credential.Again = again
+	if !ok {
+		s.denials.credential(ctx, method, &CredentialError{Err: ErrBadCredential, Why: "no credential"})
+		return nobody, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer TOKEN", once, or a client certificate`)
+	}
+	p, err := s.Authenticator.Authenticate(ctx, credential)
+	if err == nil {
+		err = checkNamedTenant(ctx, p)
+	}
+	switch {
+	case errors.Is(err, ErrBadCredential):
+		s.denials.credential(ctx, method, err)
+		return nobody, refuse(codes.Unauthenticated, reasonUnauthenticated, "the credential is unknown, expired or revoked")
+	case errors.Is(err, ErrTenantInactive):
+		s.denials.credential(ctx, method, err)
+		return nobody, refuse(codes.PermissionDenied, reasonTenantInactive, "the tenant is inactive; nothing is sent for it")
+	case err != nil:
+		return nobody, err
+	}
+	return p, nil
+}
+
+// tenantKey is the metadata in which a request may name the tenant that it means.
+// Planners that serve several tenants send it, so that a mix-up of credentials is
+// no write for the wrong one.
+const tenantKey = "onceward-tenant"
+
+// checkNamedTenant refuses a request that names another tenant than its
+// credential's. The name decides nothing: it only has to be the same, each time
+// that it is there. Callers are told what they are told of a bad credential, so
+// that nobody finds out which tenants there are.
+func checkNamedTenant(ctx context.Context, p policy.Principal) error {
+	for _, named := range metadata.ValueFromIncomingContext(ctx, tenantKey) {
+		if named != p.Tenant {
+			return &CredentialError{Err: ErrBadCredential, Why: "the request names another tenant than its credential's", Tenant: p.Tenant, Actor: p.Actor}
+		}
+	}
+	return nil
 }
 
 // credentialOf reads the credential of a request. Metadata that is there and is
@@ -158,19 +194,42 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if err != nil {
 		return toStatus(ctx, s.Log, err)
 	}
-	err = handler(srv, &authenticatedStream{stream, authenticated})
+	err = handler(srv, &authenticatedStream{ServerStream: stream, ctx: authenticated, checked: time.Now(), recheck: func() error {
+		_, err := s.identify(ctx, info.FullMethod, true)
+		return err
+	}})
 	s.denials.role(authenticated, info.FullMethod, err)
 	return toStatus(ctx, s.Log, err)
 }
 
 var errPanic = errors.New("server: handler panicked")
 
+// recheckAfter is how long a credential that was good is taken to be, within a
+// stream: as long as identity takes what the ledger said of it.
+const recheckAfter = time.Second
+
+// authenticatedStream is a stream that ends with its credential: a watch lasts
+// for days, and its caller's key, token or tenant may not. Who was let in learns
+// nothing more once he would not be let in.
 type authenticatedStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx     context.Context
+	checked time.Time // only SendMsg, of which there is one at a time
+	recheck func() error
 }
 
 func (a *authenticatedStream) Context() context.Context { return a.ctx }
+
+// SendMsg sends nothing to somebody whose credential has ended.
+func (a *authenticatedStream) SendMsg(m any) error {
+	if now := time.Now(); now.Sub(a.checked) >= recheckAfter {
+		if err := a.recheck(); err != nil {
+			return err
+		}
+		a.checked = now
+	}
+	return a.ServerStream.SendMsg(m)
+}
 
 // RecvMsg refuses a message that cannot be read.
 func (a *authenticatedStream) RecvMsg(m any) error {

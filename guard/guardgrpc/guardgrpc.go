@@ -71,7 +71,7 @@ func New(g *guard.Guard, m Methods) (*Interceptors, error) {
 // guard.NotApplied.
 func (i *Interceptors) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if i.reads[info.FullMethod] {
-		return handle(ctx, req)
+		return handle(withoutToken(ctx), req)
 	}
 	pass, err := i.admit(ctx, info.FullMethod)
 	if err != nil {
@@ -102,7 +102,7 @@ func (i *Interceptors) Unary(ctx context.Context, req any, info *grpc.UnaryServe
 // one of an operation that was performed is refused with guard.ReasonDone.
 func (i *Interceptors) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if i.reads[info.FullMethod] {
-		return handle(srv, stream)
+		return handle(srv, &guardedStream{stream, withoutToken(stream.Context())})
 	}
 	pass, err := i.admit(stream.Context(), info.FullMethod)
 	if err != nil {

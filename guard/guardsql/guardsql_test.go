@@ -225,7 +225,7 @@ func TestStore(t *testing.T) {
 	}
 	begin(guard.Begun)
 	begin(guard.Running)
-	check(s.Release(t.Context(), op))
+	check(s.Release(t.Context(), claims()))
 	begin(guard.Begun)
 	check(s.Doubt(t.Context(), op))
 	begin(guard.Unresolved)
@@ -233,7 +233,7 @@ func TestStore(t *testing.T) {
 	begin(guard.Finished)
 	// What is finished stays as it is.
 	check(s.Finish(t.Context(), op, guard.Response{Status: 500}))
-	check(s.Release(t.Context(), op))
+	check(s.Release(t.Context(), claims()))
 	check(s.Doubt(t.Context(), op))
 	if e := begin(guard.Finished); e.Response.Status != 201 || string(e.Response.Body) != "a" {
 		t.Errorf("got %+v", e)

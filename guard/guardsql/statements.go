@@ -22,4 +22,10 @@ var (
 	forgetSQL string
 	//go:embed sql/lock.sql
 	lockSQL string
+	//go:embed sql/unresolved.sql
+	unresolvedSQL string
+	//go:embed sql/resolve_performed.sql
+	resolvePerformedSQL string
+	//go:embed sql/resolve_free.sql
+	resolveFreeSQL string
 )

@@ -42,7 +42,7 @@ type connection interface {
 
 // begin fails with sql.ErrNoRows when the entry went away in between.
 func begin(ctx context.Context, db connection, c guard.Claims, hold time.Duration) (guard.Entry, error) {
-	claimed, err := db.ExecContext(ctx, beginSQL, c.Tenant, c.OperationID, c.ActionType, c.ArgumentsHash, hold.Seconds())
+	claimed, err := db.ExecContext(ctx, beginSQL, c.Tenant, c.OperationID, c.ActionType, c.ArgumentsHash, hold.Seconds(), c.Attempt)
 	if err != nil {
 		return guard.Entry{}, fmt.Errorf("guardsql: claim: %w", err)
 	}
@@ -81,8 +81,8 @@ func finish(ctx context.Context, db connection, op guard.Operation, r guard.Resp
 }
 
 // Release implements guard.Store.
-func (s *Store) Release(ctx context.Context, op guard.Operation) error {
-	if _, err := s.db.ExecContext(ctx, releaseSQL, op.Tenant, op.ID); err != nil {
+func (s *Store) Release(ctx context.Context, c guard.Claims) error {
+	if _, err := s.db.ExecContext(ctx, releaseSQL, c.Tenant, c.OperationID, c.Attempt); err != nil {
 		return fmt.Errorf("guardsql: release: %w", err)
 	}
 	return nil

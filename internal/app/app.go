@@ -188,7 +188,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	if c.Webhooks != nil {
-		box, err := inbox.New(inbox.Options{Ledger: store, Source: c.Source, Log: c.Log, PublicURL: c.WebhooksURL})
+		box, err := inbox.New(inbox.Options{
+			Ledger: store, Source: c.Source, Sensitive: c.Registry.SensitiveReceipts, Log: c.Log, PublicURL: c.WebhooksURL,
+		})
 		if err != nil {
 			store.Close()
 			return nil, err

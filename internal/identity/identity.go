@@ -62,7 +62,7 @@ func New(o Options) *Authenticator {
 func (a *Authenticator) Authenticate(ctx context.Context, c server.Credential) (policy.Principal, error) {
 	rules := a.File.current()
 	if len(c.Certificates) == 0 {
-		return a.token(ctx, rules, c.Token)
+		return a.token(ctx, rules, c)
 	}
 	// First the certificate, which costs nothing to check again: a token for one
 	// use is not used up by a request that is refused for its certificate.
@@ -73,7 +73,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, c server.Credential) (
 	if c.Token == "" {
 		return byCertificate, a.checkTenant(ctx, byCertificate)
 	}
-	byToken, err := a.token(ctx, rules, c.Token)
+	byToken, err := a.token(ctx, rules, c)
 	switch {
 	case err != nil:
 		return policy.Principal{}, err
@@ -84,16 +84,16 @@ func (a *Authenticator) Authenticate(ctx context.Context, c server.Credential) (
 	return byToken, nil
 }
 
-func (a *Authenticator) token(ctx context.Context, rules *rules, token string) (policy.Principal, error) {
+func (a *Authenticator) token(ctx context.Context, rules *rules, c server.Credential) (policy.Principal, error) {
 	// Names of API keys begin so, and no token does: a token begins with the
 	// base64 of "{".
-	if strings.HasPrefix(token, apikey.Prefix) || len(rules.issuers) == 0 {
+	if strings.HasPrefix(c.Token, apikey.Prefix) || len(rules.issuers) == 0 {
 		if rules.noKeys {
 			return policy.Principal{}, refuse("API keys are switched off")
 		}
-		return a.keys.authenticate(ctx, token)
+		return a.keys.authenticate(ctx, c.Token)
 	}
-	return a.jwt(ctx, rules, token)
+	return a.jwt(ctx, rules, c)
 }
 
 func (a *Authenticator) certificate(rules *rules, chain []*x509.Certificate) (policy.Principal, error) {
@@ -103,20 +103,20 @@ func (a *Authenticator) certificate(rules *rules, chain []*x509.Certificate) (po
 	return principalOfCertificate(rules.certificates, chain, a.Now())
 }
 
-func (a *Authenticator) jwt(ctx context.Context, rules *rules, token string) (policy.Principal, error) {
+func (a *Authenticator) jwt(ctx context.Context, rules *rules, c server.Credential) (policy.Principal, error) {
 	now := a.Now()
-	by, err := issuerOf(rules.issuers, token)
+	by, err := issuerOf(rules.issuers, c.Token)
 	if err != nil {
 		return policy.Principal{}, err
 	}
-	verified, err := by.verify(ctx, token, now)
+	verified, err := by.verify(ctx, c.Token, now)
 	if err != nil {
 		return policy.Principal{}, err
 	}
 	if err := a.checkTenant(ctx, verified.principal); err != nil {
 		return policy.Principal{}, err
 	}
-	if !by.OneTime {
+	if !by.OneTime || c.Again {
 		return verified.principal, nil
 	}
 	// Last of all, so that only a token that lets its bearer in is used up.

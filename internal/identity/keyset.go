@@ -13,6 +13,10 @@ const (
 	// keysRefresh is how old an issuer's keys may be before they are read anew,
 	// beside the requests: a key that the issuer withdraws stops soon after.
 	keysRefresh = 5 * time.Minute
+	// keysStale is how old they may be before requests wait for that: where nobody
+	// comes for a while nothing is read, and a key that was withdrawn meanwhile must
+	// not open the door to the first who does.
+	keysStale = 2 * keysRefresh
 	// keysUsable is how long known keys are good while their issuer does not
 	// answer. It bounds how long a withdrawn key could live by keeping us from the
 	// issuer.
@@ -68,8 +72,9 @@ func (k *keySet) look(id string) (found []jose.JSONWebKey, reading <-chan struct
 	}
 	switch {
 	case len(found) > 0:
-		if now.Sub(k.read) >= keysRefresh {
-			k.start(now) // nobody waits for it
+		age := now.Sub(k.read)
+		if age >= keysRefresh && k.start(now) && age >= keysStale {
+			return nil, k.running, nil
 		}
 		return found, nil, nil
 	case k.start(now):

@@ -123,6 +123,29 @@ func TestKeysRotate(t *testing.T) {
 	})
 }
 
+// Where no token came for a while no key was read either: the first who comes is
+// judged by what the issuer has now, if it answers.
+func TestAWithdrawnKeyIsNotGoodAfterAQuietTime(t *testing.T) {
+	keySetTest(t, func(t *testing.T, p *publisher, k *keySet) {
+		p.set(func() { p.ids = []string{"b"} })
+		time.Sleep(keysStale)
+		wantNoKey(t, k, "a")
+		wantKey(t, k, "b")
+		p.set(func() { p.err, p.ids, p.delay = errors.New("away"), nil, time.Hour })
+		time.Sleep(keysStale)
+		began := time.Now()
+		wantKey(t, k, "b") // nobody can say that it is not
+		if waited := time.Since(began); waited != keysTimeout {
+			t.Errorf("waited %s for an issuer that hangs", waited)
+		}
+		began = time.Now()
+		wantKey(t, k, "b")
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("and then %s more", waited)
+		}
+	})
+}
+
 func TestAnIssuerThatIsAway(t *testing.T) {
 	keySetTest(t, func(t *testing.T, p *publisher, k *keySet) {
 		p.set(func() { p.err, p.ids = errors.New("away"), nil })

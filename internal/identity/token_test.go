@@ -283,6 +283,12 @@ func TestTokensForOneUse(t *testing.T) {
 	if _, err := other.Authenticate(t.Context(), bearer(key.token(t, with(standard(p), "jti", "second")))); err != nil {
 		t.Errorf("another one: %v", err)
 	}
+	// In the middle of the call that it began it is still good, as long as its
+	// tenant is.
+	again := server.Credential{Token: token, Again: true}
+	if _, err := other.Authenticate(t.Context(), again); err != nil {
+		t.Errorf("the same call: %v", err)
+	}
 	for until := range maps.Values(s.used) {
 		if want := start.Add(time.Hour); until.Before(want.Add(defaultLeeway)) {
 			t.Errorf("remembered until %s, but good until %s", until, want)

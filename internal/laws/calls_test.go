@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/ledger/postgres"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
 // Without a good credential no RPC does anything, and the answer does not tell
@@ -28,6 +29,15 @@ func TestCredentialsOfEachCall(t *testing.T) {
 				pairs = append(pairs, "authorization", v)
 			}
 			return metadata.AppendToOutgoingContext(ctx, pairs...)
+		}
+	}
+	naming := func(tenants ...string) func(context.Context) context.Context {
+		return func(ctx context.Context) context.Context {
+			var pairs []string
+			for _, tenant := range tenants {
+				pairs = append(pairs, "onceward-tenant", tenant)
+			}
+			return metadata.AppendToOutgoingContext(apptest.As(ctx, good), pairs...)
 		}
 	}
 	key, err := apikey.Parse(good)
@@ -67,6 +77,9 @@ func TestCredentialsOfEachCall(t *testing.T) {
 		"wrong secret":    {bearer("Bearer ow_acme." + key.ID + ".0000000000000000000000000000000v"), codes.Unauthenticated, "UNAUTHENTICATED"},
 		"unknown id":      {bearer("Bearer ow_acme.0000000000000000.0000000000000000000000000000000v"), codes.Unauthenticated, "UNAUTHENTICATED"},
 		"another tenant":  {bearer("Bearer " + strings.Replace(good, "ow_acme", "ow_globex", 1)), codes.Unauthenticated, "UNAUTHENTICATED"},
+		"names another":   {naming("globex"), codes.Unauthenticated, "UNAUTHENTICATED"},
+		"names nobody":    {naming(""), codes.Unauthenticated, "UNAUTHENTICATED"},
+		"names two":       {naming("acme", "globex"), codes.Unauthenticated, "UNAUTHENTICATED"},
 		"SQL":             {bearer("Bearer ow_acme' OR '1'='1." + key.ID + ".0"), codes.Unauthenticated, "UNAUTHENTICATED"},
 		"revoked":         {bearer("Bearer " + revoked), codes.Unauthenticated, "UNAUTHENTICATED"},
 		"expired":         {bearer("Bearer " + expired.Text()), codes.Unauthenticated, "UNAUTHENTICATED"},
@@ -79,7 +92,7 @@ func TestCredentialsOfEachCall(t *testing.T) {
 			if strings.Contains(st.Message(), key.ID) || strings.Contains(st.Message(), "0000v") {
 				t.Errorf("%s: the error repeats the credential: %s", name, st.Message())
 			}
-			if strings.HasPrefix(name, "wrong") || strings.HasPrefix(name, "unknown") || name == "revoked" || name == "expired" || name == "malformed" {
+			if strings.HasPrefix(name, "wrong") || strings.HasPrefix(name, "unknown") || strings.HasPrefix(name, "names") || name == "revoked" || name == "expired" || name == "malformed" {
 				messages[st.Message()] = true
 			}
 		}
@@ -88,4 +101,14 @@ func TestCredentialsOfEachCall(t *testing.T) {
 		t.Errorf("the answers tell bad credentials apart: %v", messages)
 	}
 	check(t)
+	if _, err := r.Actions.ListOperations(naming("acme")(t.Context()), &oncewardv1.ListOperationsRequest{}); err != nil {
+		t.Errorf("the credential's own tenant is named: %v", err)
+	}
+	// Not each refusal is recorded by itself, where there are so many.
+	apptest.Eventually(t, func() bool {
+		_, err := r.Actions.ListOperations(naming("globex")(t.Context()), &oncewardv1.ListOperationsRequest{})
+		apptest.WantReason(t, err, codes.Unauthenticated, "UNAUTHENTICATED")
+		return w.Database.Count(t, `SELECT count(*) FROM audit_events
+			WHERE event = 'deny' AND tenant_id = 'acme' AND actor = 'all' AND detail LIKE '%names another tenant%'`) > 0
+	}, func() string { return "who named another tenant is not in the audit record" })
 }

@@ -61,7 +61,11 @@ func Create(dir string) error {
 	if err := writeNew(filepath.Join(dir, signingFile), signs.raw); err != nil {
 		return err
 	}
-	return writeNew(filepath.Join(dir, providerKeyFile), []byte(hex.EncodeToString(secret)+"\n"))
+	if err := writeNew(filepath.Join(dir, providerKeyFile), []byte(hex.EncodeToString(secret)+"\n")); err != nil {
+		return err
+	}
+	// A ledger remembers whose it is: what it was told of must outlive a power cut.
+	return syncDir(dir)
 }
 
 // Exist reports whether dir holds a set of secrets, whole or in part.

@@ -33,8 +33,7 @@ type Receipt struct {
 	ReceiptHash       string `json:"receipt_sha256"` // of the bytes in Receipt
 	Receipt           []byte `json:"receipt"`        // JSON, as every caller gets it; base64 here
 	Attempts          int    `json:"attempts"`
-	// ConfirmedAt is when it was confirmed, or later, where something was learned
-	// afterwards: the last change of the ledger's row.
+	// ConfirmedAt is when it was confirmed, whatever was learned afterwards.
 	ConfirmedAt time.Time `json:"confirmed_at"`
 	// Incident: the provider named a second effect.
 	Incident bool `json:"incident,omitempty"`
@@ -55,7 +54,7 @@ func (s *Signer) Receipt(op ledger.Operation) (string, error) {
 		KeyHash: hex.EncodeToString(key[:]), ArgumentsHash: hex.EncodeToString(op.ArgsHash[:]),
 		ProviderReference: op.ProviderReference,
 		ReceiptHash:       hex.EncodeToString(content[:]), Receipt: op.Receipt,
-		Attempts: op.Attempt, ConfirmedAt: op.UpdatedAt.UTC(), Incident: op.Incident != "",
+		Attempts: op.Attempt, ConfirmedAt: op.SettledAt.UTC(), Incident: op.Incident != "",
 	})
 }
 

@@ -81,12 +81,13 @@ func (s *Signer) sign(typ string, what any) (string, error) {
 }
 
 // Mint makes the token of the current attempt of an operation for the service
-// audience, valid for life from now. It fails with ErrNoKey, and for what would
-// be no valid token.
+// audience, valid for life from now, up to the next whole second: a shorter
+// attempt than that needs one too. It fails with ErrNoKey, and for what would be
+// no valid token.
 func (s *Signer) Mint(op ledger.Operation, audience string, life time.Duration) (string, error) {
 	now := s.o.Now()
-	issued, expires := now.Unix(), now.Add(life).Unix()
-	if audience == "" || op.ID == "" || op.Tenant == "" || op.Attempt < 1 || expires <= issued {
+	issued, expires := now.Unix(), now.Add(life+time.Second-1).Unix()
+	if audience == "" || op.ID == "" || op.Tenant == "" || op.Attempt < 1 || life <= 0 || life > guard.MaxTokenLife {
 		return "", fmt.Errorf("signing: no token for attempt %d of operation %q for %q and %s", op.Attempt, op.ID, audience, life)
 	}
 	return s.sign(guard.TokenType, guard.Claims{

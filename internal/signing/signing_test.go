@@ -42,7 +42,7 @@ func operation() ledger.Operation {
 	return ledger.Operation{
 		Tenant: "acme", ID: "0199f6f0-7c1e-7b1a-9d63-4f0a1b2c3d4e", Key: "order:42", ActionType: "payments.refund.create",
 		ArgsHash: sha256.Sum256([]byte(`{"amount":1000}`)), State: ledger.Succeeded, Attempt: 2, Epoch: 1,
-		ProviderReference: "re_1", Receipt: []byte(`{"id":"re_1",  "amount":1000}`), UpdatedAt: noon,
+		ProviderReference: "re_1", Receipt: []byte(`{"id":"re_1",  "amount":1000}`), SettledAt: noon,
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTokenIsBelievedByGuard(t *testing.T) {
 	want := guard.Claims{
 		Issuer: issuer, Audience: "billing", OperationID: op.ID, Tenant: "acme", ActionType: op.ActionType,
 		ArgumentsHash: got.ArgumentsHash, Attempt: 2, Epoch: 1, ID: op.ID + "/2",
-		IssuedAt: noon.Unix(), ExpiresAt: noon.Add(30 * time.Second).Unix(),
+		IssuedAt: noon.Unix(), ExpiresAt: noon.Unix() + 31, // it is half past a second
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -99,7 +99,8 @@ func TestTokensThatAreNotMade(t *testing.T) {
 		"no primary":   {signer(t, key(1, "next", false)), nil, "billing", time.Minute, signing.ErrNoKey},
 		"no audience":  {signer(t, key(1, "now", true)), nil, "", time.Minute, nil},
 		"no life":      {signer(t, key(1, "now", true)), nil, "billing", 0, nil},
-		"short life":   {signer(t, key(1, "now", true)), nil, "billing", time.Millisecond, nil},
+		"past life":    {signer(t, key(1, "now", true)), nil, "billing", -time.Minute, nil},
+		"a long life":  {signer(t, key(1, "now", true)), nil, "billing", guard.MaxTokenLife + 1, nil},
 		"no attempt":   {signer(t, key(1, "now", true)), func(op *ledger.Operation) { op.Attempt = 0 }, "billing", time.Minute, nil},
 		"no operation": {signer(t, key(1, "now", true)), func(op *ledger.Operation) { op.ID = "" }, "billing", time.Minute, nil},
 	} {
@@ -117,6 +118,22 @@ func TestTokensThatAreNotMade(t *testing.T) {
 	}
 	if _, err := signing.New(signing.Options{Keys: func() []signing.Key { return nil }}); err == nil {
 		t.Error("a signer without a name is made")
+	}
+}
+
+// Attempts may be shorter than the seconds that tokens count in, and as long as a
+// guard takes.
+func TestTokensOfShortAndLongAttempts(t *testing.T) {
+	s := signer(t, key(1, "now", true))
+	for _, life := range []time.Duration{time.Nanosecond, 400 * time.Millisecond, guard.MaxTokenLife} {
+		token, err := s.Mint(operation(), "billing", life)
+		if err != nil {
+			t.Errorf("%s: %v", life, err)
+			continue
+		}
+		if _, err := verifier(t, s).Verify(t.Context(), token); err != nil {
+			t.Errorf("%s: %v", life, err)
+		}
 	}
 }
 
@@ -141,6 +158,11 @@ func TestSignedReceipt(t *testing.T) {
 	}
 	if again, err := s.Receipt(operation()); err != nil || again != text {
 		t.Errorf("signed twice: another text, or %v", err)
+	}
+	noted := operation()
+	noted.UpdatedAt, noted.Revision = noon.Add(time.Hour), 9
+	if later, err := s.Receipt(noted); err != nil || later != text {
+		t.Errorf("after a note: another text, or %v", err)
 	}
 	// After a rotation the old key is public still.
 	rotated := signer(t, key(1, "now", false), key(2, "new", true))

@@ -290,7 +290,10 @@ func moved(c *ledger.Change, f facts) ledger.Operation {
 	op.ProviderReference, op.Incident, op.Lease = f.reference, f.incident, f.lease
 	op.Resolves, op.NegativeReads = f.resolves, 0
 	op.LeaseExpiresAt, op.NextAttemptAt = time.Time{}, orZero(f.nextAttempt)
-	op.WindowEndsAt, op.WatchUntil = orZero(f.windowEnds), orZero(f.watching)
+	op.SettledAt, op.WindowEndsAt, op.WatchUntil = time.Time{}, orZero(f.windowEnds), orZero(f.watching)
+	if op.State.Final() {
+		op.SettledAt = op.UpdatedAt
+	}
 	return op
 }
 

@@ -79,3 +79,31 @@ func TestTextIsStoredWhateverItHolds(t *testing.T) {
 		}
 	}
 }
+
+// When an operation was confirmed is what the audit record says of its
+// confirmation, and what is learned later does not change it: signed receipts
+// tell it.
+func TestWhenAnOperationWasSettledStays(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	running := inState(t, store, ledger.Running)
+	if !running.SettledAt.IsZero() {
+		t.Errorf("while it runs: settled at %v", running.SettledAt)
+	}
+	done, err := store.Apply(t.Context(), ledgertest.Change(running, ledger.Confirm))
+	if err != nil || done.SettledAt.IsZero() {
+		t.Fatalf("settled at %v, %v", done.SettledAt, err)
+	}
+	noted, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: done, Actor: "worker", Detail: "late"})
+	if err != nil || !noted.UpdatedAt.After(done.UpdatedAt) {
+		t.Fatalf("a note: %+v, %v", noted, err)
+	}
+	for what, op := range map[string]ledger.Operation{"the note": noted, "a read": ledgertest.Get(t, store, done)} {
+		if !op.SettledAt.Equal(done.SettledAt) {
+			t.Errorf("by %s it was settled at %v, first at %v", what, op.SettledAt, done.SettledAt)
+		}
+	}
+	if n := db.Count(t, `SELECT count(*) FROM audit_events WHERE operation_id = $1::uuid AND event = 'confirm' AND at = $2`, done.ID, done.SettledAt); n != 1 {
+		t.Errorf("the audit record does not have its confirmation at %v", done.SettledAt)
+	}
+}

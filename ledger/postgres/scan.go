@@ -31,7 +31,8 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 		receipt, failure, run        *string
 		firstSent, lastSent, doubted *time.Time
 		horizon, lease, nextTry      *time.Time
-		windowEnds, watchUntil       *time.Time
+		settled, windowEnds          *time.Time
+		watchUntil                   *time.Time
 		maxAttempts                  *int
 		giveUp                       *time.Time
 	)
@@ -42,7 +43,7 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 		&op.ProviderReference, &receipt, &failure, &op.Incident,
 		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
 		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
-		&nextTry, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp,
+		&nextTry, &settled, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp,
 		&op.Amount, &op.Currency, &op.Stage, &op.PolicyVersion, &op.Rule)...,
 	)
 	if err != nil {
@@ -75,7 +76,7 @@ func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
 	op.FirstSentAt, op.LastSentAt, op.DoubtedAt = orZero(firstSent), orZero(lastSent), orZero(doubted)
 	op.KeyHorizon = orZero(horizon)
 	op.LeaseExpiresAt, op.NextAttemptAt = orZero(lease), orZero(nextTry)
-	op.WindowEndsAt, op.WatchUntil = orZero(windowEnds), orZero(watchUntil)
+	op.SettledAt, op.WindowEndsAt, op.WatchUntil = orZero(settled), orZero(windowEnds), orZero(watchUntil)
 	return op, nil
 }
 

@@ -64,6 +64,7 @@ type cli struct {
 	Stops        stopsCmd        `cmd:"" help:"List what is stopped."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation, and rotate its keys."`
 	Receipt      receiptCmd      `cmd:"" help:"Get a signed receipt, or check one without asking."`
+	Guard        guardCmd        `cmd:"" help:"Find what internal services left unresolved, and say how it ended."`
 	Fakeprovider fakeproviderCmd `cmd:"" help:"Run a provider that misbehaves on request."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`
 }

@@ -103,7 +103,7 @@ func TestReceiptVerify(t *testing.T) {
 	}
 	text, err := signer.Receipt(ledger.Operation{
 		Tenant: "acme", ID: "op-1", Key: "k", ActionType: "a.b", State: ledger.Succeeded, Attempt: 1, ProviderReference: "re_1",
-		Receipt: []byte(`{"id":"re_1"}`), UpdatedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Receipt: []byte(`{"id":"re_1"}`), SettledAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -132,8 +132,11 @@ func TestEnvironment(t *testing.T) {
 		"audit list": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
-		"audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
+		"keys rotate", "audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
+	}
+	for _, service := range []string{"guard list", "guard resolve"} {
+		want[service] = "ONCEWARD_GUARD_DATABASE_URL"
 	}
 	for _, either := range []string{"stop", "resume", "stops"} {
 		want[either] = "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR"

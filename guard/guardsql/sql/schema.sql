@@ -4,6 +4,7 @@ CREATE TABLE IF NOT EXISTS onceward_guard (
     operation_id text        NOT NULL,
     action_type  text        NOT NULL,
     args_sha256  text        NOT NULL,
+    attempt      integer     NOT NULL, -- that began it
     state        text        NOT NULL CHECK (state IN ('running', 'finished', 'unresolved')),
     -- Until when a request that is running may be under way.
     held_until   timestamptz NOT NULL,
