@@ -160,7 +160,7 @@ func TestBudgetUse(t *testing.T) {
 	day.Window.Unit = "day"
 	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
 	ever := ledgertest.Charge("ever", "6", "5") // never
-	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever})
+	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever}, "")
 	if err != nil || len(uses) != 3 {
 		t.Fatalf("%+v, %v", uses, err)
 	}
@@ -170,7 +170,7 @@ func TestBudgetUse(t *testing.T) {
 	if !uses[0].FreeAt.IsZero() || uses[1].FreeAt.IsZero() || uses[1].FreeAt.Hour() != 0 || !uses[2].FreeAt.IsZero() {
 		t.Errorf("free at %v, %v, %v", uses[0].FreeAt, uses[1].FreeAt, uses[2].FreeAt)
 	}
-	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}); err != nil || uses[0].Used != "0" {
+	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}, ""); err != nil || uses[0].Used != "0" {
 		t.Errorf("another tenant sees %+v, %v", uses, err)
 	}
 }
