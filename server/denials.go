@@ -135,17 +135,16 @@ func (d *denials) pass(denial ledger.Denial, n int) {
 func (d *denials) run(ctx context.Context) {
 	flush := time.NewTicker(denialFlush)
 	defer flush.Stop()
-	for {
+	for ctx.Err() == nil { // what is queued must not keep the end waiting
 		select {
 		case denial := <-d.queue:
 			d.call(ctx, denial)
 		case <-flush.C:
 			d.flush()
 		case <-ctx.Done():
-			d.last(ctx)
-			return
 		}
 	}
+	d.last(ctx)
 }
 
 // last passes on what is left, all together in the time of one: the ledger may be
