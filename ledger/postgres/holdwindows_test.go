@@ -158,7 +158,7 @@ func TestBudgetUse(t *testing.T) {
 	store, _ := ledgertest.NewStore(t)
 	day, none := ledgertest.Charge("day", "4", "5"), ledgertest.Charge("none", "1", "1")
 	day.Window.Unit = "day"
-	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
+	own := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
 	ever := ledgertest.Charge("ever", "6", "5") // never
 	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever}, "")
 	if err != nil || len(uses) != 3 {
@@ -172,5 +172,16 @@ func TestBudgetUse(t *testing.T) {
 	}
 	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}, ""); err != nil || uses[0].Used != "0" {
 		t.Errorf("another tenant sees %+v, %v", uses, err)
+	}
+	// What an operation holds is left out for itself, and only while it is held.
+	for _, state := range []string{"held", "given back"} {
+		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{day, none}, own.ID)
+		if err != nil || uses[0].Used != "0" || !uses[0].FreeAt.IsZero() || uses[1].Used != "0" {
+			t.Errorf("%s: %+v, %v", state, uses, err)
+		}
+		if state == "held" {
+			ledgertest.Moved(t, store, own, ledger.Refuse)
+			ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("other", "1", "1")))
+		}
 	}
 }
