@@ -41,8 +41,9 @@ func TestZeroDenies(t *testing.T) {
 	if load(t, head).Stage("a.b") != ledger.StageObserve {
 		t.Error("a policy that says no stage is no observer")
 	}
-	if (&policy.Policy{}).Stage("a.b") != "" {
-		t.Error("without a policy there is a stage")
+	// To observe is to tell planners to go on: no policy does not say that.
+	if stage := (&policy.Policy{}).Stage("a.b"); stage != "" {
+		t.Errorf("without a policy it is in the stage %s", stage)
 	}
 }
 

@@ -66,8 +66,9 @@ func (p *Policy) Version() string {
 // YAML is the file as it was read; empty where there is none.
 func (p *Policy) YAML() string { return p.text }
 
-// Stage is how far an action type is switched on; empty where there is no policy,
-// and nothing is even observed.
+// Stage is how far an action type is switched on. It is empty where the tenant has
+// no policy: somebody has to say that requests are only watched, since planners are
+// told to perform them then.
 func (p *Policy) Stage(actionType string) ledger.Stage {
 	switch {
 	case p.allowAll:

@@ -160,7 +160,7 @@ func toRefusal(ctx context.Context, err error) *refusal {
 	case errors.Is(err, ledger.ErrNotFound):
 		return refuse(codes.NotFound, reasonOperationNotFound, "no such operation")
 	case errors.Is(err, ledger.ErrFenced):
-		r := refuse(codes.Aborted, reasonConcurrentlyMoved, "the operation was changed at the same moment; read it again")
+		r := refuse(codes.Aborted, reasonConcurrentlyMoved, "the operation, or what refuses it, changed at the same moment; nothing was sent by this request: read it, or ask again with the same key")
 		r.retryAfter = retryAfterConcurrentMove
 		return r
 	case errors.Is(err, dispatch.ErrBusy), errors.Is(err, ledger.ErrOverloaded):

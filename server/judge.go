@@ -21,19 +21,20 @@ func (s *Server) judge(ctx context.Context, a *admission, req *oncewardv1.Reques
 	var err error
 	a.decision, err = s.decide(ctx, a.policy, &policy.Request{
 		Principal: a.principal, Action: a.terms, Args: a.args, Run: fromRun(req.GetRun()), IntentID: req.GetIntentId(), At: time.Now(),
-	})
+	}, "")
 	if err != nil {
 		return err
 	}
 	return refusalOf(a.decision)
 }
 
-// decide asks the policy, with the budgets as they are where it looks at them.
-func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request) (policy.Decision, error) {
+// decide asks the policy, with the budgets as they are where it looks at them, but
+// for what the operation recorded holds itself (empty: nothing).
+func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request, recorded string) (policy.Decision, error) {
 	if p.ReadsBudgets() {
 		if charges := p.Charges(r); len(charges) > 0 {
 			var err error
-			if r.Use, err = s.Ledger.BudgetUse(ctx, r.Principal.Tenant, charges); err != nil {
+			if r.Use, err = s.Ledger.BudgetUse(ctx, r.Principal.Tenant, charges, recorded); err != nil {
 				return policy.Decision{}, err
 			}
 		}
@@ -75,7 +76,7 @@ func (s *Server) decideAgain(ctx context.Context, op ledger.Operation, action *a
 	return s.decide(ctx, s.Policies(op.Tenant), &policy.Request{
 		Principal: policy.Principal{Tenant: op.Tenant, Actor: op.RequestedBy, Roles: []policy.Role{policy.Agent}},
 		Action:    terms, Args: args, Run: op.Run, IntentID: op.IntentID, At: time.Now(),
-	})
+	}, op.ID)
 }
 
 // Recheck asks the policy again when the write of an approved operation is about
@@ -101,14 +102,23 @@ func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actio
 		change.Detail = fmt.Sprintf("the policy %s refuses it now, by rule %s", d.Version, d.Rule)
 		change.Failure = &ledger.Failure{Code: "policy_denied", Message: fmt.Sprintf("It was approved, and the policy has changed before it was sent: refused by rule %s: %s. Nothing was sent.", d.Rule, reason)}
 		return change, nil
-	case d.Effect == policy.RequireApproval && full.Review != nil && full.Review.PolicyVersion != d.Version:
+	case d.Effect == policy.RequireApproval && approvedUnder(full) != d.Version:
 		change.Event = ledger.Escalate
-		change.Detail = fmt.Sprintf("approved under policy %s; the policy is %s now", full.Review.PolicyVersion, d.Version)
+		change.Detail = fmt.Sprintf("approved under policy %s; the policy is %s now", approvedUnder(full), d.Version)
 		change.Review = approvalReview(d)
 		return change, nil
 	default:
 		return nil, nil
 	}
+}
+
+// approvedUnder is the version of the policy that the last review of an operation
+// asked for, or empty: no policy has that.
+func approvedUnder(op ledger.Operation) string {
+	if op.Review == nil {
+		return ""
+	}
+	return op.Review.PolicyVersion
 }
 
 // terms are the compiled expressions of the action types in use.

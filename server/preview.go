@@ -123,7 +123,7 @@ func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewa
 // what a claim would be refused by now: kill switches, budgets, intents.
 func (s *Server) previewHolds(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest, resp *oncewardv1.PreviewActionResponse) error {
 	holds := a.decision.Holds
-	use, err := s.Ledger.BudgetUse(ctx, a.principal.Tenant, holds.Charges)
+	use, err := s.Ledger.BudgetUse(ctx, a.principal.Tenant, holds.Charges, "")
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,12 @@ func (s *Server) denyRequest(ctx context.Context, p policy.Principal, a *admissi
 		d.Rule = "" // it allowed
 	}
 	if forRecord(r) {
-		s.tallies.refused(p.Tenant, d.ActionType, r.reason)
+		// Names that callers make up are not told apart, and some cannot be stored.
+		known := ""
+		if a != nil {
+			known = a.action.Spec.Type
+		}
+		s.tallies.refused(p.Tenant, known, r.reason)
 	}
 	return s.deny(ctx, err, d)
 }

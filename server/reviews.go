@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -112,7 +113,10 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		return nil, err
 	}
 	if may := policy.MayDecide(p, op.RequestedBy); may.Effect != policy.Allow {
-		return nil, refuse(codes.PermissionDenied, reasonRequesterCannot, "%s", may.Reason)
+		return nil, s.deny(ctx, refuse(codes.PermissionDenied, reasonRequesterCannot, "%s", may.Reason), ledger.Denial{
+			Tenant: p.Tenant, Actor: p.Actor, ActionType: op.ActionType, Key: op.Key, ArgsHash: &op.ArgsHash, Run: op.Run,
+			Verdict: ledger.Verdict{Rule: may.Rule}, Detail: fmt.Sprintf("review %s of operation %s: %s", review.ID, op.ID, may.Reason),
+		})
 	}
 	switch {
 	case !review.Open():
@@ -137,6 +141,9 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 			return &oncewardv1.ResolveReviewResponse{Operation: toOperation(full)}, nil
 		}
 		change.Decision.By = by
+		if by != p.Actor { // the record has everybody's name
+			change.Detail = "approved by " + by + ": " + req.GetNote()
+		}
 		// Approvals are counted with the operation as it is now.
 		if op, err = s.Ledger.Get(ctx, op.Tenant, op.ID); err != nil {
 			return nil, err

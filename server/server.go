@@ -32,7 +32,7 @@ type Ledger interface {
 	Buried(ctx context.Context, tenant, key string) (bool, error)
 	List(ctx context.Context, tenant string, f ledger.Filter, before string, limit int) ([]ledger.Operation, error)
 	Poll(ctx context.Context, waited []ledger.Waited) ([]ledger.Operation, error)
-	BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge) ([]ledger.BudgetUse, error)
+	BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge, without string) ([]ledger.BudgetUse, error)
 	IntentHolder(ctx context.Context, tenant string, fences []ledger.Fence, distinctFrom string) (*ledger.IntentHeldError, error)
 	Deny(ctx context.Context, d ledger.Denial) error
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)

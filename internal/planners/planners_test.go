@@ -101,8 +101,8 @@ func (p *planner) replica() *apptest.Replica {
 // ask sends one request to any replica, and checks what every answer must be.
 func (p *planner) ask(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	resp, err := p.w.Try(ctx, p.replica(), req)
-	for status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-		resp, err = p.w.Try(ctx, p.replica(), req) // a replica died: another one, as every client does
+	for (status.Code(err) == codes.Unavailable || status.Code(err) == codes.Aborted) && ctx.Err() == nil {
+		resp, err = p.w.Try(ctx, p.replica(), req) // a replica died, or a switch was turned: another one, as every client does
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *planner) ask(ctx context.Context, req *oncewardv1.RequestActionRequest)
 		return resp, nil
 	}
 	switch code := status.Code(err); code {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted:
 		return nil, err // it left
 	default:
 		reason, metadata := infoOf(err)

@@ -60,12 +60,10 @@ func noteArgs(tenant, id, event, actor, detail string, argsHash *ledger.Hash, c 
 	}
 }
 
-// cut is the beginning of a text that fits into so many bytes.
+// cut is the beginning of a text that fits into so many bytes and that the database
+// can read again: a NUL in JSON is stored, and refused to everybody who looks into it.
 func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return ledger.StorableText(text[:most])
+	return ledger.StorableText(text[:min(len(text), most)])
 }
 
 func cutRun(r ledger.Run) ledger.Run {

@@ -311,7 +311,7 @@ func (r *modelRun) check(t *testing.T, rt *rapid.T) {
 		c.Budget, c.Counter, c.Amount = "b", counter, "2.50"
 		charges = append(charges, c)
 	}
-	uses, err := r.store.BudgetUse(t.Context(), r.tenant, charges)
+	uses, err := r.store.BudgetUse(t.Context(), r.tenant, charges, "")
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // say the same where it is refused.
 func wantUse(t *testing.T, store *postgres.Store, db ledgertest.Database, charge ledger.Charge, used string, freeByTime bool, when string) {
 	t.Helper()
-	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{charge})
+	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{charge}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestFreeAtIsOfWhatIsUsed(t *testing.T) {
 	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), charge("5")))
 	// The first one fits now, the last one not even when what is used has left.
 	for amount, byTime := range map[string]bool{"1": false, "1.01": true, "5": true, "5.01": false} {
-		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{charge(amount)})
+		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{charge(amount)}, "")
 		if err != nil || uses[0].Used != "9" {
 			t.Fatalf("%+v, %v", uses, err)
 		}
@@ -133,7 +133,7 @@ func TestSuccessWithAZoneThatIsGone(t *testing.T) {
 	op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), gone, known))
 	db.Exec(t, `UPDATE holds SET zones = '{Mars/Olympus,Asia/Kolkata}'`)
 	ledgertest.Moved(t, store, op, ledger.Confirm)
-	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{gone, known})
+	uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{gone, known}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

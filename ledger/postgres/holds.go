@@ -161,9 +161,10 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 }
 
 // BudgetUse returns what the counters of some charges hold now, in their order,
-// and when the amounts fit that do not fit now. It is a reading: only Open
-// decides. The charges are checked as Open does.
-func (s *Store) BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge) ([]ledger.BudgetUse, error) {
+// and when the amounts fit that do not fit now. What the operation without holds
+// itself (empty: none) is left out: it is not charged twice. It is a reading: only
+// Open decides. The charges are checked as Open does.
+func (s *Store) BudgetUse(ctx context.Context, tenant string, charges []ledger.Charge, without string) ([]ledger.BudgetUse, error) {
 	if err := checkHolds(ledger.Holds{Charges: charges}); err != nil || len(charges) == 0 {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (s *Store) BudgetUse(ctx context.Context, tenant string, charges []ledger.C
 	for i, c := range charges {
 		counters[i], amounts[i], mosts[i] = c.Counter, c.Amount, c.Limit
 	}
-	rows, err := s.pool.Query(ctx, budgetUseSQL, pgx.NamedArgs{"tenant": tenant, "counters": counters, "amounts": amounts, "mosts": mosts})
+	rows, err := s.pool.Query(ctx, budgetUseSQL, pgx.NamedArgs{"tenant": tenant, "counters": counters, "amounts": amounts, "mosts": mosts, "without": uuidOf(without)})
 	if err != nil {
 		return nil, unavailable(err)
 	}

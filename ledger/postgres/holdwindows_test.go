@@ -165,7 +165,7 @@ func TestBudgetUse(t *testing.T) {
 	op := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), day))
 	ever := ledgertest.Charge("ever", "6", "5") // never
 	for _, known := range []bool{false, true} {
-		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever})
+		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none, day, ever}, "")
 		if err != nil || len(uses) != 3 {
 			t.Fatalf("%+v, %v", uses, err)
 		}
@@ -180,7 +180,21 @@ func TestBudgetUse(t *testing.T) {
 			ledgertest.Moved(t, store, op, ledger.Confirm)
 		}
 	}
-	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}); err != nil || uses[0].Used != "0" {
+	if uses, err := store.BudgetUse(t.Context(), "globex", []ledger.Charge{day}, ""); err != nil || uses[0].Used != "0" {
 		t.Errorf("another tenant sees %+v, %v", uses, err)
+	}
+	// What an operation holds is left out for itself, and only while it is held.
+	own := ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), none))
+	for _, state := range []string{"held", "given back"} {
+		uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{day, none}, own.ID)
+		if err != nil || uses[0].Used != "4" || uses[1].Used != "0" {
+			t.Errorf("%s: %+v, %v", state, uses, err)
+		}
+		if state == "held" {
+			if uses, err := store.BudgetUse(t.Context(), acme, []ledger.Charge{none}, ""); err != nil || uses[0].Used != "1" {
+				t.Errorf("for others: %+v, %v", uses, err)
+			}
+			ledgertest.Moved(t, store, own, ledger.Refuse)
+		}
 	}
 }

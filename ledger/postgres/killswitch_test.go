@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -320,5 +321,28 @@ func TestSetKillSwitchReturnsAfterTheClaimsThatDidNotSeeIt(t *testing.T) {
 		if err := admin.ClearKillSwitch(t.Context(), killSwitch(acme, "", "")); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A switch that is never there when somebody asks why: nothing is recorded, and it
+// is no ledger that is away.
+func TestOpenOfWhatRefusesAndGoes(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	db.Exec(t, `CREATE TABLE tries (n integer);
+		CREATE FUNCTION shy() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+			INSERT INTO tries VALUES (1);
+			IF (SELECT count(*) FROM tries) % 5 = 0 THEN RETURN NEW; END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER shy BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION shy()`)
+	opening := ledgertest.Opening(acme)
+	_, created, err := store.Open(t.Context(), opening)
+	wantError(t, "Open", err, ledger.ErrFenced)
+	if errors.Is(err, ledger.ErrUnavailable) || strings.Contains(err.Error(), opening.Operation.Key) || created {
+		t.Errorf("got %v", err)
+	}
+	if _, created, err = store.Open(t.Context(), opening); err != nil || !created {
+		t.Errorf("once it is gone: %v, %v", created, err)
 	}
 }

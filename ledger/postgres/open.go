@@ -23,9 +23,10 @@ import (
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
 // with *ledger.BudgetExhaustedError or *ledger.IntentHeldError when it cannot
 // have its holds, with *ledger.StoppedError when a kill switch is set and nobody
-// holds the key, with ledger.ErrOverloaded when too many wait, and with ledger.ErrUnavailable
-// when the ledger did not answer: then nothing may be sent, and if the row was
-// made after all, it ends as unknown.
+// holds the key, with ledger.ErrOverloaded when too many wait, with ledger.ErrFenced
+// when what refuses it comes and goes (nothing was written), and with
+// ledger.ErrUnavailable when the ledger did not answer: then nothing may be sent, and
+// if the row was made after all, it ends as unknown.
 func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
 	if _, ok := ledger.Next(ledger.New, o.Event); !ok {
 		return ledger.Operation{}, false, fmt.Errorf("%w: %s of a new operation", ledger.ErrIllegalMove, o.Event)
@@ -43,9 +44,7 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	if existing, done, err := s.plainlyRefused(ctx, o); done {
 		return existing, false, err
 	}
-	// The second round is for a key that was freed between the two statements
-	// of the first.
-	for range 2 {
+	for range openRounds {
 		w := &write{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o}
 		if err := s.writes.do(ctx, w); err != nil {
 			return ledger.Operation{}, false, err
@@ -68,8 +67,13 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 			return ledger.Operation{}, false, err
 		}
 	}
-	return ledger.Operation{}, false, fmt.Errorf("%w: key %q comes and goes", ledger.ErrUnavailable, o.Operation.Key)
+	return ledger.Operation{}, false, fmt.Errorf("%w: what refuses the opening comes and goes", ledger.ErrFenced)
 }
+
+// openRounds is how often an opening is tried whose reason to be refused is gone
+// when it is looked for: the key was freed, the holder of its intent ended, a kill
+// switch was cleared. The second round is enough unless it comes again.
+const openRounds = 4
 
 // taken returns the operation that holds the key of an opening, or why the
 // opening is refused. ErrNotFound means that the key is free now.

@@ -85,7 +85,7 @@ func (s *Store) plainlyRefused(ctx context.Context, o ledger.Opening) (op ledger
 	if op, err = s.taken(ctx, o); !errors.Is(err, ledger.ErrNotFound) {
 		return op, true, err
 	}
-	uses, err := s.BudgetUse(ctx, o.Operation.Tenant, o.Holds.Charges)
+	uses, err := s.BudgetUse(ctx, o.Operation.Tenant, o.Holds.Charges, "")
 	if err != nil {
 		return ledger.Operation{}, true, err
 	}

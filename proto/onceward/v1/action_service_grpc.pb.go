@@ -37,18 +37,32 @@ const (
 // The credential decides the tenant; roles: agent for RequestAction,
 // PreviewAction and CancelOperation; any role for the reading calls.
 //
-// Errors carry google.rpc.ErrorInfo with domain "onceward" and a reason:
+// Errors carry google.rpc.ErrorInfo with domain "onceward" and a reason; the keys
+// of its metadata are in brackets:
 //
 //	INVALID_ARGUMENT     INVALID_ARGUMENTS, KEY_REQUIRED, INVALID_REQUEST (with BadRequest: field paths)
 //	NOT_FOUND            UNKNOWN_ACTION_TYPE, OPERATION_NOT_FOUND (also for another tenant's)
 //	UNAUTHENTICATED      UNAUTHENTICATED
-//	PERMISSION_DENIED    ROLE_REQUIRED, TENANT_INACTIVE, POLICY_DENIED
-//	FAILED_PRECONDITION  IDEMPOTENCY_KEY_REUSED (same key, other arguments or action type),
+//	PERMISSION_DENIED    ROLE_REQUIRED: for a call, or [rule, policy_version] for an action;
+//	                     TENANT_INACTIVE
+//	                     POLICY_DENIED [rule, policy_version]
+//	FAILED_PRECONDITION  IDEMPOTENCY_KEY_REUSED (same key, other arguments or action type) [operation_id, state]
 //	                     KEY_EXPIRED, NOT_CORRECTABLE, NOT_CANCELLABLE
-//	RESOURCE_EXHAUSTED   OVERLOADED (with RetryInfo)
-//	UNAVAILABLE          LEDGER_UNAVAILABLE: nothing was sent
+//	                     INTENT_OPEN: another operation is open under the same intent
+//	                     [intent, operation_id, action_type, state, next_step, next_step_message]
+//	                     INTENT_QUIET: it succeeded a short time ago; where a second one is meant, name it
+//	                     in distinct_from_operation_id [as INTENT_OPEN, and quiet_until, RFC 3339]
+//	                     STOPPED: by a kill switch [reason, and action_type or provider where it is for one]
+//	RESOURCE_EXHAUSTED   BUDGET_EXHAUSTED, RATE_LIMITED (with QuotaFailure, and RetryInfo where it is known
+//	                     when there is room again) [budget, subject, limit, used, wanted, and free_at, RFC 3339]
+//	                     OVERLOADED (with RetryInfo)
+//	UNAVAILABLE          LEDGER_UNAVAILABLE (with RetryInfo): nothing was sent
+//	                     PROVIDER_UNAVAILABLE (with RetryInfo): the provider fails others, and nothing is
+//	                     sent to it for a while [provider]
+//	                     IDENTITY_UNAVAILABLE (with RetryInfo): the credential cannot be checked now
 //	                     GOING_AWAY: the server stops; watch again elsewhere
-//	ABORTED              CONCURRENT_CHANGE: somebody changed the operation at the same moment (with RetryInfo)
+//	ABORTED              CONCURRENT_CHANGE (with RetryInfo): the operation, or what refuses it, changed at
+//	                     the same moment
 //	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
 //	INTERNAL             INTERNAL: a fault of Onceward's own
 //
@@ -162,18 +176,32 @@ func (c *actionServiceClient) CancelOperation(ctx context.Context, in *CancelOpe
 // The credential decides the tenant; roles: agent for RequestAction,
 // PreviewAction and CancelOperation; any role for the reading calls.
 //
-// Errors carry google.rpc.ErrorInfo with domain "onceward" and a reason:
+// Errors carry google.rpc.ErrorInfo with domain "onceward" and a reason; the keys
+// of its metadata are in brackets:
 //
 //	INVALID_ARGUMENT     INVALID_ARGUMENTS, KEY_REQUIRED, INVALID_REQUEST (with BadRequest: field paths)
 //	NOT_FOUND            UNKNOWN_ACTION_TYPE, OPERATION_NOT_FOUND (also for another tenant's)
 //	UNAUTHENTICATED      UNAUTHENTICATED
-//	PERMISSION_DENIED    ROLE_REQUIRED, TENANT_INACTIVE, POLICY_DENIED
-//	FAILED_PRECONDITION  IDEMPOTENCY_KEY_REUSED (same key, other arguments or action type),
+//	PERMISSION_DENIED    ROLE_REQUIRED: for a call, or [rule, policy_version] for an action;
+//	                     TENANT_INACTIVE
+//	                     POLICY_DENIED [rule, policy_version]
+//	FAILED_PRECONDITION  IDEMPOTENCY_KEY_REUSED (same key, other arguments or action type) [operation_id, state]
 //	                     KEY_EXPIRED, NOT_CORRECTABLE, NOT_CANCELLABLE
-//	RESOURCE_EXHAUSTED   OVERLOADED (with RetryInfo)
-//	UNAVAILABLE          LEDGER_UNAVAILABLE: nothing was sent
+//	                     INTENT_OPEN: another operation is open under the same intent
+//	                     [intent, operation_id, action_type, state, next_step, next_step_message]
+//	                     INTENT_QUIET: it succeeded a short time ago; where a second one is meant, name it
+//	                     in distinct_from_operation_id [as INTENT_OPEN, and quiet_until, RFC 3339]
+//	                     STOPPED: by a kill switch [reason, and action_type or provider where it is for one]
+//	RESOURCE_EXHAUSTED   BUDGET_EXHAUSTED, RATE_LIMITED (with QuotaFailure, and RetryInfo where it is known
+//	                     when there is room again) [budget, subject, limit, used, wanted, and free_at, RFC 3339]
+//	                     OVERLOADED (with RetryInfo)
+//	UNAVAILABLE          LEDGER_UNAVAILABLE (with RetryInfo): nothing was sent
+//	                     PROVIDER_UNAVAILABLE (with RetryInfo): the provider fails others, and nothing is
+//	                     sent to it for a while [provider]
+//	                     IDENTITY_UNAVAILABLE (with RetryInfo): the credential cannot be checked now
 //	                     GOING_AWAY: the server stops; watch again elsewhere
-//	ABORTED              CONCURRENT_CHANGE: somebody changed the operation at the same moment (with RetryInfo)
+//	ABORTED              CONCURRENT_CHANGE (with RetryInfo): the operation, or what refuses it, changed at
+//	                     the same moment
 //	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
 //	INTERNAL             INTERNAL: a fault of Onceward's own
 //

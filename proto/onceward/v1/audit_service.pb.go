@@ -232,19 +232,23 @@ func (x *ListEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// AuditEvent is one move of an operation, or one refused request. It holds
-// hashes and no arguments.
+// AuditEvent is one move of an operation, one refused request, or a kill switch
+// that was turned. It holds hashes, and of the arguments no more than what an
+// intent or a budget of the policy is told apart by, where one refuses.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation; for a refused request an id of its own.
+	// The operation; for a refused request and a kill switch an id of its own.
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// The event's place in the operation's record, from 1 without gaps.
+	// The event's place in the operation's record: the operation's revision after
+	// it. It grows from 1, with gaps, since a lease counts too and is no event; the
+	// chain shows what is missing. 1 for a refused request and a kill switch.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it was recorded, by the database's clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// What happened: "claim", "confirm", "deny"... (ledger/STATES.md).
+	// What happened: "claim", "confirm"... (ledger/STATES.md); "deny" is a refused
+	// request, "stop" and "resume" are kill switches.
 	Event string `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
-	// The state before and after; both unset for a refused request.
+	// The state before and after; both unset where no operation moved.
 	FromState OperationState `protobuf:"varint,5,opt,name=from_state,json=fromState,proto3,enum=onceward.v1.OperationState" json:"from_state,omitempty"`
 	// See from_state.
 	ToState OperationState `protobuf:"varint,6,opt,name=to_state,json=toState,proto3,enum=onceward.v1.OperationState" json:"to_state,omitempty"`

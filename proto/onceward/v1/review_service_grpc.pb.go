@@ -36,9 +36,10 @@ const (
 //
 //	NOT_FOUND            REVIEW_NOT_FOUND
 //	PERMISSION_DENIED    REQUESTER_CANNOT_REVIEW
-//	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before; the message says who and what),
+//	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before) [decision, decided_by, state],
 //	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome),
-//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide),
+//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide)
+//	                     [policy_version and rule, where the present policy asks anew],
 //	                     ARGUMENTS_CHANGED (the operation has other arguments than the reviewer saw)
 type ReviewServiceClient interface {
 	// ListReviews returns the open reviews, oldest first.
@@ -88,9 +89,10 @@ func (c *reviewServiceClient) ResolveReview(ctx context.Context, in *ResolveRevi
 //
 //	NOT_FOUND            REVIEW_NOT_FOUND
 //	PERMISSION_DENIED    REQUESTER_CANNOT_REVIEW
-//	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before; the message says who and what),
+//	FAILED_PRECONDITION  REVIEW_DECIDED (someone decided otherwise before) [decision, decided_by, state],
 //	                     DECISION_NOT_APPLICABLE (for example approving an inconclusive outcome),
-//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide),
+//	                     POLICY_CHANGED (the policy is not the one that asked: look again, then decide)
+//	                     [policy_version and rule, where the present policy asks anew],
 //	                     ARGUMENTS_CHANGED (the operation has other arguments than the reviewer saw)
 type ReviewServiceServer interface {
 	// ListReviews returns the open reviews, oldest first.
