@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,38 +55,52 @@ func Later(err error) (wait time.Duration, ok bool) {
 // fails with a *ProviderOpenError, which is to be given before anything is
 // recorded. It takes nothing: where several are admitted while one attempt may
 // try an open provider, the others are deferred.
-func (d *Dispatcher) Admit(action *actions.Action) error {
-	return d.gates.of(action.Spec.Contract).admit()
+func (d *Dispatcher) Admit(tenant string, action *actions.Action) error {
+	return d.gates.of(tenant, action.Spec.Contract).admit()
 }
 
-// gates are the gates of all providers.
+// gates are the gates of all tenants' providers.
 type gates struct {
 	log *slog.Logger
 	mu  sync.Mutex
 	all map[gateKey]*gate
+	// sweepAt is how many there are when those that keep nobody are dropped.
+	sweepAt int
 }
 
-// gateKey: a provider whose rules change begins anew with the new ones.
+// gateKey: what one tenant's writes come to never stops another's (L10), whose
+// account with the provider is another one; and a provider whose rules change
+// begins anew with the new ones.
 type gateKey struct {
-	provider string
-	rules    actions.Protection
+	tenant, provider string
+	rules            actions.Protection
 }
 
-func newGates(log *slog.Logger) *gates { return &gates{log: log, all: map[gateKey]*gate{}} }
+// keptGates is how many gates are kept before idle ones are dropped, some 1 KB
+// each.
+const keptGates = 4096
 
-func (g *gates) of(c actions.Contract) *gate {
-	key := gateKey{c.Provider, c.Protection.WithDefaults()}
+func newGates(log *slog.Logger) *gates {
+	return &gates{log: log, all: map[gateKey]*gate{}, sweepAt: keptGates}
+}
+
+func (g *gates) of(tenant string, c actions.Contract) *gate {
+	key := gateKey{tenant, c.Provider, c.Protection.WithDefaults()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	found := g.all[key]
 	if found == nil {
-		found = newGate(key.provider, key.rules, g.log)
+		if len(g.all) >= g.sweepAt {
+			maps.DeleteFunc(g.all, func(_ gateKey, known *gate) bool { return known.idle() })
+			g.sweepAt = max(keptGates, 2*len(g.all))
+		}
+		found = newGate(key.provider, key.rules, g.log.With("tenant", tenant))
 		g.all[key] = found
 	}
 	return found
 }
 
-// gate is what one process lets through to one provider. It is safe for
+// gate is what one process lets through to one provider of one tenant. It is safe for
 // concurrent use.
 type gate struct {
 	provider string
@@ -115,6 +130,12 @@ func newGate(provider string, rules actions.Protection, log *slog.Logger) *gate 
 		OnStateChange: g.changed,
 	})
 	return g
+}
+
+// idle reports whether a gate would be as good as a new one, but for the retries
+// of the last minute.
+func (g *gate) idle() bool {
+	return g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0
 }
 
 func (g *gate) changed(_ string, _, to gobreaker.State) {

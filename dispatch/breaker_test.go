@@ -191,12 +191,12 @@ func TestProtectionIsOfAProvider(t *testing.T) {
 	all := newGates(slog.New(slog.DiscardHandler))
 	one := actions.Contract{Provider: "one", Protection: actions.Protection{Failures: 1}}
 	other := actions.Contract{Provider: "other", Protection: actions.Protection{Failures: 1}}
-	all.of(one).send(kind(actions.Ambiguous))
-	if all.of(one).admit() == nil || all.of(other).admit() != nil {
+	all.of("acme", one).send(kind(actions.Ambiguous))
+	if all.of("acme", one).admit() == nil || all.of("acme", other).admit() != nil {
 		t.Error("the circuit of a provider is not its own")
 	}
 	one.Version = "2"
-	if all.of(one).admit() == nil {
+	if all.of("acme", one).admit() == nil {
 		t.Error("another version of the contract has a circuit of its own")
 	}
 }
@@ -296,8 +296,11 @@ func TestAttemptsWaitForTheirProvider(t *testing.T) {
 		if err := attempt(); !errors.As(err, &open) {
 			t.Errorf("after two failures in a row: %v", err)
 		}
-		if err := d.Admit(action); !errors.As(err, &open) {
+		if err := d.Admit("acme", action); !errors.As(err, &open) {
 			t.Errorf("admitted: %v", err)
+		}
+		if err := d.Admit("globex", action); err != nil {
+			t.Errorf("another tenant is stopped: %v", err)
 		}
 		if store.claims != 3 || adapter.sent != 3 {
 			t.Errorf("%d claims and %d sent, want 3 and 3", store.claims, adapter.sent)
@@ -314,7 +317,7 @@ func TestAttemptsWaitForTheirProvider(t *testing.T) {
 		if err := attempt(); !errors.As(err, &spent) {
 			t.Errorf("beyond the budget: %v", err)
 		}
-		if err := d.Admit(action); err != nil {
+		if err := d.Admit("acme", action); err != nil {
 			t.Errorf("a new operation does not retry: %v", err)
 		}
 		if store.claims != 6 || adapter.sent != 6 {

@@ -83,7 +83,7 @@ type Dispatcher struct {
 	slots   chan struct{}
 	running sync.WaitGroup
 	workers *workers
-	gates   *gates // of providers
+	gates   *gates // of tenants' providers
 	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
 	cancel  context.CancelFunc
@@ -236,7 +236,7 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if op.RequestHash != nil && *op.RequestHash != p.RequestHash {
 		return ledger.Operation{}, ErrRequestChanged
 	}
-	giveBack, err := d.gates.of(action.Spec.Contract).again(op, event)
+	giveBack, err := d.gates.of(op.Tenant, action.Spec.Contract).again(op, event)
 	if err != nil {
 		return ledger.Operation{}, err
 	}
@@ -311,7 +311,7 @@ func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.C
 
 // run makes a claimed attempt and settles it.
 func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
-	outcome := d.gates.of(p.action.Spec.Contract).through(op, func() actions.Outcome { return d.execute(p, op, claimed) })
+	outcome := d.gates.of(op.Tenant, p.action.Spec.Contract).through(op, func() actions.Outcome { return d.execute(p, op, claimed) })
 	outcome.Failure = scrubbed(outcome.Failure, p.call.Arguments, p.action.Spec.SensitiveArgs)
 	d.logAttempt(op, outcome)
 	return d.settle(op, p.action.Spec, outcome)

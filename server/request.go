@@ -36,7 +36,7 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 	var answer *oncewardv1.RequestActionResponse
 	switch {
 	case a != nil && a.decision.Stage == ledger.StageObserve:
-		return s.observeRequest(ctx, a, req, err), nil
+		answer, err = s.answerObserved(ctx, a, req, err)
 	case err == nil:
 		answer, err = s.answer(ctx, a, req)
 	}
@@ -63,6 +63,12 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 	if err != nil {
 		return nil, err
 	}
+	return s.respond(ctx, req, found), nil
+}
+
+// respond waits for an operation, as long as the request may, and answers with
+// it.
+func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionRequest, found found) *oncewardv1.RequestActionResponse {
 	last, since := s.fates.arrived(found.op.ID)
 	op, disposition := s.await(ctx, found, req), found.disposition
 	s.fates.done(ctx, op)
@@ -89,14 +95,26 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 		answer.Duplicate = s.explained(req, op, last, since)
 	}
 	s.logAnswer(ctx, req, &op, answer)
-	return answer, nil
+	return answer
 }
 
-// observeRequest answers a request in the stage observe. refused is why it may
+// answerObserved answers a request in the stage observe. refused is why it may
 // not be requested at all, or nil.
-func (s *Server) observeRequest(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest, refused error) *oncewardv1.RequestActionResponse {
+func (s *Server) answerObserved(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest, refused error) (*oncewardv1.RequestActionResponse, error) {
 	// With a policy that refuses, too: the key tells what it would repeat.
 	invalid := s.admitArguments(ctx, a, req)
+	if invalid == nil && a.corrects == nil {
+		// The stage may have been a later one before. What was done then is not to
+		// be done once more: a planner that is told to go on by itself would.
+		op, err := s.existing(ctx, a)
+		var reused *ledger.KeyReusedError
+		switch {
+		case err == nil:
+			return s.respond(ctx, req, found{op: op, disposition: joins(op)}), nil
+		case errors.As(err, &reused):
+			return nil, err
+		}
+	}
 	if refused == nil {
 		refused = invalid
 	}
@@ -109,7 +127,7 @@ func (s *Server) observeRequest(ctx context.Context, a *admission, req *onceward
 	return s.observe(ctx, observed{
 		principal: a.principal, actionType: a.action.Spec.Type, run: fromRun(req.GetRun()), decision: a.decision,
 		key: a.key.Text, hash: a.hash, refusal: refused,
-	})
+	}), nil
 }
 
 // logAnswer writes the one line that each answered request has in the log.
@@ -273,7 +291,7 @@ func (s *Server) admitClaim(ctx context.Context, a *admission, req *oncewardv1.R
 	if err := s.judge(ctx, a, req); err != nil {
 		return nil, err
 	}
-	if err := s.Dispatcher.Admit(a.action); err != nil {
+	if err := s.Dispatcher.Admit(a.principal.Tenant, a.action); err != nil {
 		return nil, err
 	}
 	return s.Dispatcher.Reserve()

@@ -48,7 +48,7 @@ type Ledger interface {
 // Dispatcher is what the server needs of dispatch.
 type Dispatcher interface {
 	Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (dispatch.Prepared, error)
-	Admit(action *actions.Action) error
+	Admit(tenant string, action *actions.Action) error
 	Reserve() (release func(), err error)
 	Go(p dispatch.Prepared, op ledger.Operation, claimed time.Time, release func())
 	Hasten(op ledger.Operation)

@@ -348,6 +348,26 @@ func TestObserveTouchesNothing(t *testing.T) {
 	}
 }
 
+// Who goes back to observing is not told to do again what was done.
+func TestBackInObserveWhatWasDoneAnswers(t *testing.T) {
+	t.Parallel()
+	policies := policyOf("1", "")
+	w := apptest.New(t, apptest.Options{Policies: policies})
+	r := w.Start(t, nil)
+	done := w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded).GetOperation()
+	w.WritePolicy(t, "acme.yaml", strings.Replace(policyOf("2", "")["acme.yaml"], "default: reconcile", "default: observe", 1))
+	inForce(t, w, r, "2")
+	if again := w.AskIn(t, r, apptest.Refund("ch_1", 500, "run_1"), succeeded); !again.GetReplayed() || again.GetOperation().GetId() != done.GetId() {
+		t.Errorf("got %v", again)
+	}
+	_, err := w.Try(t.Context(), r, apptest.Refund("ch_1", 501, "run_1"))
+	apptest.WantReason(t, err, codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED")
+	if other := w.Ask(t, r, apptest.Refund("ch_2", 500, "run_2")); other.GetDisposition() != oncewardv1.Disposition_DISPOSITION_OBSERVED {
+		t.Errorf("got %v", other)
+	}
+	w.WantEffects(t, 1)
+}
+
 // After a success a second one under the intent must say that it is meant.
 func TestQuietIntentWantsDistinct(t *testing.T) {
 	t.Parallel()

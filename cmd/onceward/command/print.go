@@ -22,6 +22,7 @@ func printOperation(w io.Writer, op *oncewardv1.Operation) {
 	line("operation", op.GetId())
 	line("action", op.GetActionType())
 	line("key", op.GetIdempotencyKey())
+	line("amount", op.GetAmount()+" "+op.GetCurrency())
 	line("state", lower(op.GetState().String(), "OPERATION_STATE_")+", effect "+lower(op.GetEffect().String(), "EFFECT_"))
 	if r := op.GetReceipt(); r != nil {
 		line("receipt", r.GetProviderReference()+" "+r.GetJson())
@@ -36,6 +37,9 @@ func printOperation(w io.Writer, op *oncewardv1.Operation) {
 			decision = lower(r.GetDecision().String(), "REVIEW_DECISION_") + " by " + r.GetDecidedBy()
 		}
 		line("review", fmt.Sprintf("%s (%s, %s): %s", r.GetId(), lower(r.GetReason().String(), "REVIEW_REASON_"), decision, r.GetDetail()))
+		if r.GetRequiredApprovals() > 1 {
+			line("approvals", fmt.Sprintf("%d of %d %s", len(r.GetApprovals()), r.GetRequiredApprovals(), approvers(r)))
+		}
 	}
 	for _, a := range op.GetAttempts() {
 		outcome := a.GetOutcome()
@@ -44,6 +48,49 @@ func printOperation(w io.Writer, op *oncewardv1.Operation) {
 		}
 		line("attempt", fmt.Sprintf("%d, %s: %s %s", a.GetNumber(), a.GetStartedAt().AsTime().Format(time.RFC3339), outcome, a.GetEvidence()))
 	}
+}
+
+// approvers are the names of those who have said yes, in brackets.
+func approvers(r *oncewardv1.Review) string {
+	names := make([]string, len(r.GetApprovals()))
+	for i, a := range r.GetApprovals() {
+		names[i] = a.GetBy()
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(names, ", ") + ")"
+}
+
+// printDuplicate says why a request is a duplicate, where it is one.
+func printDuplicate(w io.Writer, d *oncewardv1.Duplicate) {
+	if d == nil {
+		return
+	}
+	cause := lower(d.GetCause().String(), "RETRY_CAUSE_")
+	if d.GetCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
+		cause = "cause not known"
+	}
+	fmt.Fprintf(w, "duplicate  %s: %s\n", cause, d.GetExplanation())
+}
+
+// printPreview writes what would happen to a request, and why.
+func printPreview(w io.Writer, p *oncewardv1.PreviewActionResponse) {
+	fmt.Fprintln(w, p.GetExplanation())
+	line := func(name, value string) {
+		if value = strings.TrimSpace(value); value != "" {
+			fmt.Fprintf(w, "%-10s %s\n", name, value)
+		}
+	}
+	line("key", p.GetIdempotencyKey())
+	line("amount", p.GetAmount()+" "+p.GetCurrency())
+	line("rule", p.GetRule())
+	line("policy", p.GetPolicyVersion())
+	line("stage", lower(p.GetStage().String(), "STAGE_"))
+	for _, b := range p.GetBudgets() {
+		line("budget", fmt.Sprintf("%s of %s: %s of %s used, wants %s", b.GetBudget(), b.GetSubject(), b.GetUsed(), b.GetLimit(), b.GetWanted()))
+	}
+	line("intents", strings.Join(p.GetIntents(), ", "))
 }
 
 func printNextStep(w io.Writer, step *oncewardv1.NextStep) {

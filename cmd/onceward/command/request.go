@@ -21,6 +21,9 @@ type requestCmd struct {
 	RunID        string        `name:"run" help:"Id of the agent run."`
 	Step         string        `help:"Id of the step."`
 	Agent        string        `help:"Name of the agent."`
+	Attempt      int32         `help:"The caller's own count of tries, from 1."`
+	ToolCall     string        `help:"The model's id of the tool call."`
+	Instance     string        `help:"The process that asks, another one after a restart."`
 	Intent       string        `help:"Intent id."`
 	Wait         time.Duration `default:"10s" help:"How long to hold the call, 0s to 1m."`
 	Corrects     string        `help:"Operation whose arguments this corrects."`
@@ -49,7 +52,7 @@ func (c *requestCmd) Run(ctx context.Context, s streams) error {
 	req := &oncewardv1.RequestActionRequest{
 		ActionType: c.ActionType, ArgumentsForm: &oncewardv1.RequestActionRequest_ArgumentsJson{ArgumentsJson: arguments},
 		IdempotencyKey: c.Key, IntentId: c.Intent, Wait: durationpb.New(c.Wait),
-		Run:                 &oncewardv1.RunContext{RunId: c.RunID, StepId: c.Step, Agent: c.Agent},
+		Run:                 &oncewardv1.RunContext{RunId: c.RunID, StepId: c.Step, Agent: c.Agent, Attempt: c.Attempt, ToolCallId: c.ToolCall, Instance: c.Instance},
 		CorrectsOperationId: c.Corrects, DistinctFromOperationId: c.DistinctFrom,
 	}
 	actions := oncewardv1.NewActionServiceClient(conn)
@@ -59,7 +62,7 @@ func (c *requestCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		return c.print(s, resp, func(w io.Writer) {
-			fmt.Fprintf(w, "%s\nkey        %s\n", resp.GetExplanation(), resp.GetIdempotencyKey())
+			printPreview(w, resp)
 		})
 	}
 	resp, err := actions.RequestAction(ctx, req)
@@ -67,8 +70,14 @@ func (c *requestCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return c.print(s, resp, func(w io.Writer) {
-		printOperation(w, resp.GetOperation())
+		if resp.GetOperation() != nil {
+			printOperation(w, resp.GetOperation())
+		}
 		fmt.Fprintf(w, "answer     %s\n", lower(resp.GetDisposition().String(), "DISPOSITION_"))
+		if seen := resp.GetObservation(); seen != nil {
+			fmt.Fprintf(w, "observed   %s: %s\n", lower(seen.GetOutcome().String(), "OBSERVED_OUTCOME_"), seen.GetExplanation())
+		}
+		printDuplicate(w, resp.GetDuplicate())
 		printNextStep(w, resp.GetNextStep())
 	})
 }

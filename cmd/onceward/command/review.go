@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -42,6 +43,9 @@ func (c *reviewsCmd) Run(ctx context.Context, s streams) error {
 			if args := item.GetArgumentsJson(); args != "" {
 				fmt.Fprintf(w, "arguments  %s\n", args)
 			}
+			if marked := item.GetSensitiveArguments(); len(marked) > 0 {
+				fmt.Fprintf(w, "sensitive  %s\n", strings.Join(marked, ", "))
+			}
 			fmt.Fprintf(w, "decide     %s\n", howToDecide(item.GetOperation().GetReview()))
 		}
 		if token := resp.GetNextPageToken(); token != "" {
@@ -66,6 +70,8 @@ type resolveCmd struct {
 	Note      string `help:"Why, and how it was established; wanted for confirm, retry and close."`
 	Reference string `help:"The provider's id of the effect; wanted for confirm."`
 	Receipt   string `help:"Receipt fields as a JSON object, for confirm."`
+	Arguments string `name:"arguments-hash" help:"Approve only if the operation has these arguments (its arguments_hash)."`
+	Policy    string `name:"policy-version" help:"Approve only if this version of the policy asks."`
 }
 
 func (*resolveCmd) Help() string {
@@ -98,7 +104,7 @@ func (c *resolveCmd) request() *oncewardv1.ResolveReviewRequest {
 	}
 	switch c.Decision {
 	case "approve":
-		req.Decision = &oncewardv1.ResolveReviewRequest_Approve{Approve: &oncewardv1.Approve{}}
+		req.Decision = &oncewardv1.ResolveReviewRequest_Approve{Approve: &oncewardv1.Approve{ArgumentsHash: c.Arguments, PolicyVersion: c.Policy}}
 	case "reject":
 		req.Decision = &oncewardv1.ResolveReviewRequest_Reject{Reject: &oncewardv1.Reject{}}
 	case "confirm":
