@@ -134,9 +134,12 @@ func (s *Server) Run(ctx context.Context) {
 	work.Wait()
 }
 
-// Close writes what was counted since Run ended: the calls that were under way
-// then. Nothing may call the server any more.
-func (s *Server) Close(ctx context.Context) { s.tallies.flush(ctx) }
+// Close writes what was counted and who was refused since Run ended: the calls that
+// were under way then. Nothing may call the server any more.
+func (s *Server) Close(ctx context.Context) {
+	s.tallies.flush(ctx)
+	s.denials.last(ctx)
+}
 
 // Drain tells health checks that this server is going away, and answers the
 // calls that wait: their operations go on.
