@@ -68,6 +68,27 @@ func TestApproversAreOnRecord(t *testing.T) {
 	}
 }
 
+// A new version of the policy drops the approvals that were given, and the record
+// keeps whose they were; who looks again is told by which rule it is asked now.
+func TestDroppedApprovalIsOnRecord(t *testing.T) {
+	t.Parallel()
+	w := apptest.New(t, apptest.Options{Policies: policyOf("1", twoPeople)})
+	r := w.Start(t, nil)
+	op := w.AskIn(t, r, apptest.Refund("ch_1", 5000, "run_1"), needsReview).GetOperation()
+	approve(t, r, w.Reviewer, op.GetReview())
+	w.WritePolicy(t, "acme.yaml", policyOf("2", strings.Replace(twoPeople, "id: large", "id: november", 1))["acme.yaml"])
+	inForce(t, w, r, "2")
+	_, err := tryApprove(t, r, w.SecondReviewer, op.GetReview().GetId(), &oncewardv1.Approve{})
+	apptest.WantReason(t, err, codes.FailedPrecondition, "POLICY_CHANGED")
+	trail := events(t, w, r, &oncewardv1.EventFilter{OperationId: op.GetId()})
+	if last := trail[len(trail)-1]; last.GetEvent() != "evidence" || !strings.Contains(last.GetDetail(), "rita") {
+		t.Errorf("the record says %v", last)
+	}
+	if now := w.Held(t, op.GetId()).Review; !strings.Contains(now.Detail, "november") {
+		t.Errorf("the reviewer is told %q", now.Detail)
+	}
+}
+
 // denials are the refused requests that are on record.
 func denials(t testing.TB, w *apptest.World, r *apptest.Replica) []*oncewardv1.AuditEvent {
 	t.Helper()

@@ -22,9 +22,10 @@ func askedOf(t *testing.T, store *postgres.Store, required int) ledger.Operation
 	return ledgertest.Open(t, store, o)
 }
 
+// vote says yes to the question as op has it.
 func vote(t *testing.T, store *postgres.Store, op ledger.Operation, by string) ledger.Review {
 	t.Helper()
-	review, err := store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: by, Note: "note of " + by})
+	review, err := store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: by, Note: "note of " + by, PolicyVersion: op.Review.PolicyVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestSeveralMustApprove(t *testing.T) {
 	}
 	_, err = store.Apply(t.Context(), approval(op))
 	wantError(t, "approved by one", err, ledger.ErrFenced)
-	again, err := store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "ann", Note: "other"})
+	again, err := store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "ann", Note: "other", PolicyVersion: "1-a"})
 	if !errors.Is(err, ledger.ErrAlreadyVoted) || !slices.Equal(voters(again), []string{"ann"}) || again.Approvals[0].Note != "note of ann" {
 		t.Errorf("ann again: %+v, %v", again, err)
 	}
@@ -74,7 +75,7 @@ func TestSeveralMustApprove(t *testing.T) {
 	if err != nil || moved.State != ledger.Pending {
 		t.Fatalf("approved by two: %s, %v", moved.State, err)
 	}
-	_, err = store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "cid"})
+	_, err = store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "cid", PolicyVersion: "1-a"})
 	wantError(t, "a vote after the decision", err, ledger.ErrFenced)
 }
 
@@ -93,7 +94,7 @@ func TestVotesThatDoNotCount(t *testing.T) {
 		"another tenant's": {"other", lapsed.Review.ID, ledger.ErrNotFound},
 		"none":             {acme, ledgertest.ID(), ledger.ErrNotFound},
 	} {
-		_, err := store.AddApproval(t.Context(), tt.tenant, tt.review, ledger.Approval{By: "ann"})
+		_, err := store.AddApproval(t.Context(), tt.tenant, tt.review, ledger.Approval{By: "ann", PolicyVersion: "1-a"})
 		wantError(t, "vote on "+what, err, tt.want)
 		if what != "a lapsed one" {
 			_, err = store.Rebind(t.Context(), tt.tenant, tt.review, "2-b", 1, "x")
@@ -120,7 +121,7 @@ func TestConcurrentVotes(t *testing.T) {
 			if i%2 == 0 {
 				s = other
 			}
-			review, err := s.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: fmt.Sprint("voter ", i%10)})
+			review, err := s.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: fmt.Sprint("voter ", i%10), PolicyVersion: "1-a"})
 			switch {
 			case errors.Is(err, ledger.ErrAlreadyVoted):
 				twice.Add(1)
@@ -146,6 +147,12 @@ func TestRebindDropsVotes(t *testing.T) {
 	review, err := store.Rebind(t.Context(), acme, op.Review.ID, "2-b", 2, "policy 2-b wants two")
 	if err != nil || review.PolicyVersion != "2-b" || review.RequiredApprovals != 2 || len(review.Approvals) != 0 || !review.Open() {
 		t.Fatalf("rebound %+v, %v", review, err)
+	}
+	_, err = store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "cid", PolicyVersion: "1-a"})
+	wantError(t, "a yes to the policy from before", err, ledger.ErrFenced)
+	op = ledgertest.Get(t, store, op)
+	if review.Detail != "policy 2-b wants two" {
+		t.Errorf("who looks again is told %q", review.Detail)
 	}
 	vote(t, store, op, "ann") // a yes to the new policy is another one
 	// The same again keeps it.
