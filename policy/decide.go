@@ -123,6 +123,9 @@ func (p *Policy) Decide(r *Request) Decision {
 	d.askFor(found, &r.Action.Spec)
 	d.Holds = ledger.Holds{Charges: f.charges, Fences: f.fenced}
 	d.MaxAttempts, d.GiveUp = p.boundsOf(r.Action.Spec.Type)
+	if d.Effect == RequireApproval && d.GiveUp > 0 {
+		d.ApprovalTTL = min(d.ApprovalTTL, d.GiveUp) // a later yes would send nothing
+	}
 	return d
 }
 

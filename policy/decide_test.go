@@ -254,6 +254,13 @@ func TestBounds(t *testing.T) {
 	if d.MaxAttempts != 3 || d.GiveUp != time.Hour {
 		t.Errorf("%d attempts in %s", d.MaxAttempts, d.GiveUp)
 	}
+	// A yes that comes too late to send anything is not waited for.
+	p = load(t, head+`per_operation: [{max_elapsed: 1h}]
+rules: [{id: ask, reason: r, then: require_approval, ttl: 4h}]
+`)
+	if d := p.Decide(request(t, refund(), cheap)); d.ApprovalTTL != time.Hour || d.GiveUp != time.Hour {
+		t.Errorf("a question lapses after %s, and the operation after %s", d.ApprovalTTL, d.GiveUp)
+	}
 }
 
 // TestTypeIsNecessary: what is allowed to be requested was allowed by its type.

@@ -66,6 +66,10 @@ func (s *Server) stillAsked(ctx context.Context, review ledger.Review, op ledger
 	if d.Effect == policy.Allow {
 		detail = "The policy that asked is no longer in force, and the present one would not ask; it was asked, and is not sent without a yes."
 	}
+	if len(review.Approvals) > 0 {
+		// They are gone then; the record has them.
+		detail += " Approvals under policy " + review.PolicyVersion + " do not count: " + approvers(review) + "."
+	}
 	if _, err := s.Ledger.Rebind(ctx, op.Tenant, review.ID, d.Version, max(d.Approvals, 1), detail); err != nil {
 		return err
 	}
@@ -89,9 +93,14 @@ func (s *Server) approve(ctx context.Context, p policy.Principal, review ledger.
 	if len(voted.Approvals) < max(voted.RequiredApprovals, 1) {
 		return "", nil
 	}
-	var all []string
-	for _, a := range voted.Approvals {
-		all = append(all, a.By)
+	return approvers(voted), nil
+}
+
+// approvers are those who said yes.
+func approvers(r ledger.Review) string {
+	names := make([]string, len(r.Approvals))
+	for i, a := range r.Approvals {
+		names[i] = a.By
 	}
-	return strings.Join(all, ", "), nil
+	return strings.Join(names, ", ")
 }

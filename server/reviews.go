@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
@@ -243,6 +244,9 @@ func (s *Server) applicable(ctx context.Context, review ledger.Review, op ledger
 	}
 	if decision == ledger.Approved && !review.ExpiresAt.IsZero() && review.ExpiresAt.Before(time.Now()) {
 		return refuse(codes.FailedPrecondition, reasonNotApplicable, "the question lapsed at %s; the operation fails without being sent", review.ExpiresAt.Format(time.RFC3339))
+	}
+	if decision == ledger.Approved && dispatch.GivenUp(op, time.Now()) {
+		return refuse(codes.FailedPrecondition, reasonNotApplicable, "the time that the policy gives the operation was over at %s; a yes would send nothing: reject it, or let it lapse", op.GiveUpAt.Format(time.RFC3339))
 	}
 	if decision != ledger.NotAppliedRetry {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -64,6 +65,27 @@ func TestApproversAreOnRecord(t *testing.T) {
 		if e.GetEvent() == "approve" && (!strings.Contains(e.GetDetail(), "rita") || !strings.Contains(e.GetDetail(), "sam")) {
 			t.Errorf("approved by whom? %v", e)
 		}
+	}
+}
+
+// A new version of the policy drops the approvals that were given, and the record
+// keeps whose they were; who looks again is told by which rule it is asked now.
+func TestDroppedApprovalIsOnRecord(t *testing.T) {
+	t.Parallel()
+	w := apptest.New(t, apptest.Options{Policies: policyOf("1", twoPeople)})
+	r := w.Start(t, nil)
+	op := w.AskIn(t, r, apptest.Refund("ch_1", 5000, "run_1"), needsReview).GetOperation()
+	approve(t, r, w.Reviewer, op.GetReview())
+	w.WritePolicy(t, "acme.yaml", policyOf("2", strings.Replace(twoPeople, "id: large", "id: november", 1))["acme.yaml"])
+	inForce(t, w, r, "2")
+	_, err := tryApprove(t, r, w.SecondReviewer, op.GetReview().GetId(), &oncewardv1.Approve{})
+	apptest.WantReason(t, err, codes.FailedPrecondition, "POLICY_CHANGED")
+	trail := events(t, w, r, &oncewardv1.EventFilter{OperationId: op.GetId()})
+	if last := trail[len(trail)-1]; last.GetEvent() != "evidence" || !strings.Contains(last.GetDetail(), "rita") {
+		t.Errorf("the record says %v", last)
+	}
+	if now := w.Held(t, op.GetId()).Review; !strings.Contains(now.Detail, "november") {
+		t.Errorf("the reviewer is told %q", now.Detail)
 	}
 }
 
@@ -266,8 +288,10 @@ func TestApprovedOperationOfATenantThatIsOff(t *testing.T) {
 	approve(t, r, w.Reviewer, op.GetReview())
 	approve(t, r, w.SecondReviewer, op.GetReview())
 	w.WaitFor(t, "acme", op.GetId(), ledger.Pending)
-	setSwitch(t, w, r, false)
 	if err := w.Owner().SetTenantActive(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Owner().ClearKillSwitch(t.Context(), ledger.KillSwitch{Tenant: "acme", Provider: "fakepay", Reason: "it is off as a whole", SetBy: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	due := `UPDATE operations SET next_attempt_at = clock_timestamp(), revision = revision + 1 WHERE status = 'pending'`
@@ -288,4 +312,37 @@ func TestApprovedOperationOfATenantThatIsOff(t *testing.T) {
 	w.Database.Exec(t, due)
 	w.WaitFor(t, "acme", op.GetId(), ledger.Succeeded)
 	w.WantOneEffect(t, op.GetId())
+}
+
+// A yes that would send nothing any more, because the policy's time for the
+// operation is over, is not taken.
+func TestApprovalAfterTheTimeOfAnOperation(t *testing.T) {
+	t.Parallel()
+	w := apptest.New(t, apptest.Options{Policies: policyOf("1", twoPeople+"per_operation: [{max_elapsed: 1h}]\n")})
+	r := w.Start(t, nil)
+	op := w.AskIn(t, r, apptest.Refund("ch_1", 5000, "run_1"), needsReview).GetOperation()
+	review := op.GetReview()
+	if ttl := review.GetExpiresAt().AsTime().Sub(review.GetOpenedAt().AsTime()).Round(time.Minute); ttl != time.Hour {
+		t.Errorf("the question lapses after %s", ttl)
+	}
+	w.Database.Exec(t, `UPDATE operations SET give_up_at = clock_timestamp() - interval '1 second', revision = revision + 1`)
+	_, err := tryApprove(t, r, w.Reviewer, review.GetId(), &oncewardv1.Approve{})
+	apptest.WantReason(t, err, codes.FailedPrecondition, "DECISION_NOT_APPLICABLE")
+	if now := w.Held(t, op.GetId()); now.State != ledger.NeedsReview || len(now.Review.Approvals) != 0 {
+		t.Errorf("%s with %d approvals", now.State, len(now.Review.Approvals))
+	}
+}
+
+// A tenant that nobody wrote a policy for is refused and on record, not told to go
+// on by itself.
+func TestTenantWithoutPolicyIsRefused(t *testing.T) {
+	t.Parallel()
+	w := apptest.New(t, apptest.Options{Policies: policyOf("1", "")})
+	r := w.Start(t, nil)
+	_, err := r.Actions.RequestAction(apptest.As(t.Context(), w.Globex), apptest.Refund("ch_1", 500, "run_1"))
+	apptest.WantReason(t, err, codes.PermissionDenied, "POLICY_DENIED")
+	if n := w.Database.Count(t, `SELECT count(*) FROM audit_events WHERE tenant_id = 'globex' AND event = 'deny' AND context->>'rule' = 'no_policy'`); n != 1 {
+		t.Errorf("it is on record %d times", n)
+	}
+	w.WantEffects(t, 0)
 }

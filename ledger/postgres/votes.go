@@ -81,7 +81,7 @@ func (s *Store) AddApproval(ctx context.Context, tenant, reviewID string, a ledg
 
 // Rebind binds an open approval review to another policy version, which may want
 // another number of approvals, and drops those it has. The audit record says so
-// with detail. A review that is bound so already keeps them.
+// with detail, which reviewers are told from then on. A review that is bound so already keeps them.
 //
 // ledger.ErrFenced: it is decided, or no approval. ledger.ErrNotFound: there is no
 // such review.

@@ -151,6 +151,9 @@ func TestRebindDropsVotes(t *testing.T) {
 	_, err = store.AddApproval(t.Context(), acme, op.Review.ID, ledger.Approval{By: "cid", PolicyVersion: "1-a"})
 	wantError(t, "a yes to the policy from before", err, ledger.ErrFenced)
 	op = ledgertest.Get(t, store, op)
+	if review.Detail != "policy 2-b wants two" {
+		t.Errorf("who looks again is told %q", review.Detail)
+	}
 	vote(t, store, op, "ann") // a yes to the new policy is another one
 	// The same again keeps it.
 	if review, err = store.Rebind(t.Context(), acme, op.Review.ID, "2-b", 2, "again"); err != nil || !slices.Equal(voters(review), []string{"ann"}) {
