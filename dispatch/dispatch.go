@@ -66,8 +66,8 @@ type Options struct {
 	// are taken up sooner, and that a slow ledger causes doubt that a patient
 	// lease would not; default 15 s.
 	LeaseGrace time.Duration
-	// Recheck asks, when the write of an approved operation is about to start,
-	// whether it may still be sent. It returns the move to make in its place, or
+	// Recheck asks, when the write of an operation that a reviewer let go on is
+	// about to start, whether it may still be sent. It returns the move to make in its place, or
 	// nil. An error means that nothing is sent now. It is required where anything
 	// is approved.
 	Recheck func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error)
@@ -223,7 +223,7 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if err != nil {
 		return ledger.Operation{}, err
 	}
-	if op.LastEvent == ledger.Approve {
+	if op.LastEvent == ledger.Approve || op.LastEvent == ledger.Release {
 		change, err := d.recheck(ctx, op, action, args)
 		if err != nil || change != nil {
 			return d.moveInstead(ctx, change, err)
@@ -265,7 +265,7 @@ func (d *Dispatcher) moveInstead(ctx context.Context, change *ledger.Change, err
 	if err != nil {
 		return ledger.Operation{}, err
 	}
-	d.log(change.Operation).Warn("an approved operation is not sent", "detail", change.Detail)
+	d.log(change.Operation).Warn("an operation that a reviewer let go on is not sent", "detail", change.Detail)
 	moved, err := d.Ledger.Apply(ctx, *change)
 	if err != nil {
 		return ledger.Operation{}, err

@@ -22,9 +22,13 @@ import (
 const (
 	denialsPerSecond = 5  // of one tenant, and of all strangers together
 	denialsAtOnce    = 20 // of the same, after a quiet time
-	maxDenialQueue   = 256
-	denialTimeout    = 5 * time.Second // of writing one
-	denialFlush      = 5 * time.Second // how long a count may wait for the next refusal
+	// Requests of actions are recorded with all that was decided, by those who
+	// wait for it: more of them, but a planner in a loop must not fill the ledger.
+	requestsPerSecond = 50
+	requestsAtOnce    = 1000
+	maxDenialQueue    = 256
+	denialTimeout     = 5 * time.Second // of writing one
+	denialFlush       = 5 * time.Second // how long a count may wait for the next refusal
 )
 
 // denials passes refused requests on: to the log at once, and to the audit record by one
@@ -38,9 +42,15 @@ type denials struct {
 	queue  chan ledger.Denial
 
 	mu sync.Mutex
-	// By tenant; AllTenants stands for strangers. A tenant is here when a
-	// credential has proved it, so that there are no more than tenants exist.
-	buckets map[string]*denialBucket
+	// A tenant is here when a credential has proved it, so that there are no more
+	// than tenants exist; AllTenants stands for strangers.
+	buckets map[denialKey]*denialBucket
+}
+
+// denialKey: requests of actions have a bucket of their own.
+type denialKey struct {
+	tenant   string
+	requests bool
 }
 
 type denialBucket struct {
@@ -49,7 +59,7 @@ type denialBucket struct {
 }
 
 func newDenials(record func(context.Context, ledger.Denial) error, log *slog.Logger) *denials {
-	return &denials{record: record, log: log, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[string]*denialBucket{}}
+	return &denials{record: record, log: log, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[denialKey]*denialBucket{}}
 }
 
 // credential notes a credential that was refused with err.
@@ -82,7 +92,7 @@ func (d *denials) role(ctx context.Context, method string, err error) {
 }
 
 func (d *denials) add(ctx context.Context, method, why string, denial ledger.Denial) {
-	skipped, ok := d.admit(denial.Tenant)
+	skipped, ok := d.admit(denialKey{tenant: denial.Tenant})
 	if !ok {
 		return
 	}
@@ -102,13 +112,16 @@ func notOneByOne(n int) string {
 
 // admit says whether a refusal is recorded by itself, and how many were not since
 // the last that was.
-func (d *denials) admit(tenant string) (skipped int, ok bool) {
+func (d *denials) admit(key denialKey) (skipped int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.buckets[tenant]
+	b := d.buckets[key]
 	if b == nil {
 		b = &denialBucket{limit: rate.NewLimiter(denialsPerSecond, denialsAtOnce)}
-		d.buckets[tenant] = b
+		if key.requests {
+			b.limit = rate.NewLimiter(requestsPerSecond, requestsAtOnce)
+		}
+		d.buckets[key] = b
 	}
 	if !b.limit.Allow() {
 		b.skipped++
@@ -126,7 +139,7 @@ func (d *denials) pass(denial ledger.Denial, n int) {
 	case d.queue <- denial:
 	default:
 		d.mu.Lock()
-		d.buckets[denial.Tenant].skipped += n
+		d.buckets[denialKey{tenant: denial.Tenant}].skipped += n
 		d.mu.Unlock()
 	}
 }
@@ -177,10 +190,10 @@ func (d *denials) flush() {
 	d.mu.Lock()
 	var rest []ledger.Denial
 	var counts []int
-	for tenant, b := range d.buckets {
+	for key, b := range d.buckets {
 		if b.skipped > 0 {
 			rest = append(rest, ledger.Denial{
-				Tenant: tenant, Verdict: ledger.Verdict{Decision: "deny", Reason: "NOT_RECORDED", Rule: "limit"}, Detail: notOneByOne(b.skipped),
+				Tenant: key.tenant, Verdict: ledger.Verdict{Decision: "deny", Reason: "NOT_RECORDED", Rule: "limit"}, Detail: notOneByOne(b.skipped),
 			})
 			counts, b.skipped = append(counts, b.skipped), 0
 		}

@@ -79,9 +79,9 @@ func (s *Server) decideAgain(ctx context.Context, op ledger.Operation, action *a
 	}, op.ID)
 }
 
-// Recheck asks the policy again when the write of an approved operation is about
-// to start: a yes is for the policy that asked. It returns what to do instead of
-// starting, or nil. Its errors mean that nothing may be sent.
+// Recheck asks the policy again when the write of an operation that a reviewer let
+// go on is about to start: a yes is for the policy that asked. It returns what to do
+// instead of starting, or nil. Its errors mean that nothing may be sent.
 func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
 	full, err := s.Ledger.Get(ctx, op.Tenant, op.ID)
 	if err != nil {
@@ -100,9 +100,9 @@ func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actio
 		}
 		change.Event = ledger.Reject
 		change.Detail = fmt.Sprintf("the policy %s refuses it now, by rule %s", d.Version, d.Rule)
-		change.Failure = &ledger.Failure{Code: "policy_denied", Message: fmt.Sprintf("It was approved, and the policy has changed before it was sent: refused by rule %s: %s. Nothing was sent.", d.Rule, reason)}
+		change.Failure = &ledger.Failure{Code: "policy_denied", Message: fmt.Sprintf("A reviewer let it go on, and the policy has changed before it was sent: refused by rule %s: %s. Nothing was sent.", d.Rule, reason)}
 		return change, nil
-	case d.Effect == policy.RequireApproval && approvedUnder(full) != d.Version:
+	case op.LastEvent == ledger.Approve && d.Effect == policy.RequireApproval && approvedUnder(full) != d.Version:
 		change.Event = ledger.Escalate
 		change.Detail = fmt.Sprintf("approved under policy %s; the policy is %s now", approvedUnder(full), d.Version)
 		change.Review = approvalReview(d)

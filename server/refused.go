@@ -24,9 +24,16 @@ func (s *Server) deny(ctx context.Context, err error, d ledger.Denial) error {
 	if !forRecord(r) || errors.As(err, &recordedError{}) {
 		return err
 	}
+	skipped, ok := s.denials.admit(denialKey{tenant: d.Tenant, requests: true})
+	if !ok {
+		return recordedError{err} // counted, and the number is recorded
+	}
 	d.ID, d.Decision, d.Reason = dispatch.NewID(), policy.Deny.String(), r.reason
 	if d.Detail == "" {
 		d.Detail = r.message
+	}
+	if skipped > 0 {
+		d.Detail += "; " + notOneByOne(skipped)
 	}
 	if d.Rule == "" {
 		d.Rule = r.metadata["rule"]

@@ -314,6 +314,34 @@ func TestProtectAsksAPerson(t *testing.T) {
 	}
 }
 
+// What a reviewer lets go on is judged by the policy that is in force then.
+func TestReleasedWriteIsJudgedAgain(t *testing.T) {
+	t.Parallel()
+	policies := policyOf("1", "")
+	policies["acme.yaml"] = strings.Replace(policies["acme.yaml"], "default: reconcile", "default: protect", 1)
+	w := apptest.New(t, apptest.Options{Policies: policies})
+	r := w.Start(t, nil)
+	forRequest(w, "doubt", fakeprovider.Fault{Kind: fakeprovider.DropBeforeReading})
+	op := w.Ask(t, r, apptest.Refund("doubt", 5000, "run_1")).GetOperation()
+	review := w.WaitFor(t, "acme", op.GetId(), ledger.NeedsReview).Review
+	w.WritePolicy(t, "acme.yaml", policyOf("2", strings.Replace(twoPeople, "then: require_approval\n    approvals: 2", "then: deny", 1))["acme.yaml"])
+	inForce(t, w, r, "2")
+	sent := writes(w, "doubt")
+	if _, err := r.Reviews.ResolveReview(apptest.As(t.Context(), w.Reviewer), &oncewardv1.ResolveReviewRequest{
+		ReviewId: review.ID, Note: "the provider has nothing",
+		Decision: &oncewardv1.ResolveReviewRequest_NotApplied{NotApplied: &oncewardv1.NotApplied{Then: oncewardv1.NotAppliedThen_NOT_APPLIED_THEN_RETRY}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if held := w.WaitFor(t, "acme", op.GetId(), ledger.Failed); held.Failure.Code != "policy_denied" || held.Effect != ledger.EffectNotApplied {
+		t.Errorf("got %+v", held)
+	}
+	if n := writes(w, "doubt"); n != sent {
+		t.Errorf("%d more writes were sent", n-sent)
+	}
+	w.WantEffects(t, 0)
+}
+
 // In the stage observe nothing is sent, reserved or refused.
 func TestObserveTouchesNothing(t *testing.T) {
 	t.Parallel()
