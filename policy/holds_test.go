@@ -297,10 +297,15 @@ func TestFences(t *testing.T) {
 		{Intent: "bill|bill:b%7C1", Quiet: 2 * time.Hour}, // the type's and the policy's are one
 		{Intent: "own|order:42", Quiet: 3 * time.Hour},
 		{Intent: "order_refund|kind:money|order:42", Quiet: time.Hour},
-		{Intent: "caller|id:refund%20dana"},
+		{Intent: "caller|id:refund%20dana", Quiet: 24 * time.Hour},
 	}
 	if d.Effect != policy.Allow || !slices.Equal(d.Holds.Fences, want) {
 		t.Errorf("%+v", d)
+	}
+
+	loose := load(t, head+"intent_id_quiet: 0s\n").Decide(r)
+	if n := len(loose.Holds.Fences); n == 0 || loose.Holds.Fences[n-1] != (ledger.Fence{Intent: "caller|id:refund%20dana"}) {
+		t.Errorf("intent_id_quiet: 0s: %+v", loose.Holds.Fences)
 	}
 
 	// Another action type meets the first, with its own argument.

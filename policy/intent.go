@@ -84,6 +84,18 @@ func (c *compiler) intents() map[string][]intent {
 	return out
 }
 
+// defaultIntentIDQuiet is how long a goal that its caller named is done, where the
+// policy does not say: a framework that makes a new key for each try comes back
+// within minutes, a person who asks once more within the day.
+const defaultIntentIDQuiet = 24 * time.Hour
+
+func (p *Policy) intentIDQuiet() time.Duration {
+	if p.callerQuiet == nil {
+		return defaultIntentIDQuiet
+	}
+	return *p.callerQuiet
+}
+
 // fences are the intents of a request: the action type's own, the policy's, and
 // the caller's.
 func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
@@ -118,7 +130,7 @@ func (f *facts) fences(p *Policy, r *Request) []ledger.Fence {
 		}
 	}
 	if r.IntentID != "" {
-		add(actions.ComposeIntent(actions.CallerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), 0)
+		add(actions.ComposeIntent(actions.CallerIntent, []actions.IntentPart{{Name: "id", Value: r.IntentID}}), p.intentIDQuiet())
 	}
 	return out
 }

@@ -165,6 +165,10 @@ func (c *compiler) compile() *Policy {
 		p.bounds = append(p.bounds, bounds{c.types(field+".action_types", b.ActionTypes), b.MaxAttempts, b.MaxElapsed.Std()})
 	}
 	p.intents = c.intents()
+	if f.IntentIDQuiet != nil {
+		quiet := f.IntentIDQuiet.Std()
+		p.callerQuiet = &quiet
+	}
 	return p
 }
 

@@ -42,14 +42,15 @@ type Policy struct {
 	zone     *time.Location // nil is UTC
 	source   *source        // nil where there is no file
 
-	stages     stages
-	grants     []grant
-	rules      []rule
-	needsRule  bool // a request about which no rule decides is refused
-	budgets    []budget
-	currencies bool // those of no spend budget are let through
-	bounds     []bounds
-	intents    map[string][]intent // by action type
+	stages      stages
+	grants      []grant
+	rules       []rule
+	needsRule   bool // a request about which no rule decides is refused
+	budgets     []budget
+	currencies  bool // those of no spend budget are let through
+	bounds      []bounds
+	intents     map[string][]intent // by action type
+	callerQuiet *time.Duration      // of intent_id; nil: the default
 
 	readsBudgets bool
 }

@@ -151,7 +151,7 @@ func named(p Play, err error) error {
 // playable returns the lines that can be played, and how many wait.
 func playable(trace []Line) (lines []Line, waiting int) {
 	for _, line := range trace {
-		if line.Needs != "" {
+		if line.Needs != "" && line.Needs != "intent" { // intents are there
 			waiting++
 			continue
 		}

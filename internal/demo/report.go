@@ -32,7 +32,7 @@ time to a provider of its own that loses answers, lies and lags.
 	row("duplicates", "0", n(r.Direct.Duplicates), n(r.Onceward.Duplicates), n(r.Killed.Duplicates))
 	row("missing", "0", n(r.Direct.Missing), n(r.Onceward.Missing), n(r.Killed.Missing))
 	row("answered from the ledger", "", "-", n(r.Onceward.Replayed), n(r.Killed.Replayed))
-	row("refused (key with other arguments)", "", "-", n(r.Onceward.Refused), n(r.Killed.Refused))
+	row("refused (other arguments, open intent)", "", "-", n(r.Onceward.Refused), n(r.Killed.Refused))
 	row("in doubt for a while, then resolved", "", "-", n(r.Onceward.UnknownResolved), n(r.Killed.UnknownResolved))
 	row("process killed (kill -9) in mid-call", "", "-", "-", n(r.Killed.Kills))
 	b.WriteString(`

@@ -106,8 +106,11 @@ func TestSampleDecodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	played, waiting := playable(lines)
-	if len(played) == 0 || waiting == 0 || len(played)+waiting != len(lines) {
+	if played, waiting := playable(lines); len(played) != len(lines) || waiting != 0 {
 		t.Errorf("%d lines: %d played, %d waiting", len(lines), len(played), waiting)
+	}
+	lines[3].Needs = "something new"
+	if played, waiting := playable(lines); len(played) != len(lines)-1 || waiting != 1 {
+		t.Errorf("%d lines, one of which waits: %d played, %d waiting", len(lines), len(played), waiting)
 	}
 }

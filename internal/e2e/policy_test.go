@@ -433,5 +433,8 @@ func TestCallersIntentIsAFence(t *testing.T) {
 	apptest.WantReason(t, err, codes.FailedPrecondition, "INTENT_OPEN")
 	w.Start(t, nil)
 	w.WaitFor(t, "acme", first.GetId(), ledger.Succeeded)
-	w.AskIn(t, r, other, succeeded) // it is free after the success
+	_, err = w.Try(t.Context(), r, other) // the goal is met
+	apptest.WantReason(t, err, codes.FailedPrecondition, "INTENT_QUIET")
+	other.DistinctFromOperationId = first.GetId()
+	w.AskIn(t, r, other, succeeded)
 }

@@ -31,6 +31,9 @@ type File struct {
 	PerOperation []Bounds `yaml:"per_operation,omitempty"`
 	// Intents are goals: while an operation under one is open, another is refused.
 	Intents []Intent `yaml:"intents,omitempty"`
+	// IntentIDQuiet is how long after a success another operation under the caller's
+	// own intent_id must say that it is distinct; default 24h, and 0s for not at all.
+	IntentIDQuiet *Duration `yaml:"intent_id_quiet,omitempty"`
 }
 
 // Stages say how far action types are switched on: observe, protect, reconcile or

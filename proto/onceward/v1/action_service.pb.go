@@ -327,7 +327,9 @@ type RequestActionRequest struct {
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Where in the agent's run the request comes from.
 	Run *RunContext `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
-	// Names the goal above the key; recorded with the operation.
+	// Names the goal above the key: one effect is meant under it. While an operation
+	// under it is open, another one is refused (INTENT_OPEN), and after a success so
+	// is one that does not name it in distinct_from_operation_id (INTENT_QUIET).
 	IntentId string `protobuf:"bytes,6,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Why this is a retry, where the caller knows.
 	RetryCause RetryCause `protobuf:"varint,7,opt,name=retry_cause,json=retryCause,proto3,enum=onceward.v1.RetryCause" json:"retry_cause,omitempty"`
