@@ -55,7 +55,8 @@ CREATE INDEX budget_counters_sweep_due ON budget_counters (sweep_at);
 
 -- Who holds an intent, while it is open and then until quiet_until. A holder who
 -- came in the quiet time of another one (distinct from it) gives it back as it
--- was when it fails.
+-- was when it fails. A previous one until infinity is open itself: called failed,
+-- and contradicted while somebody else had the intent. It has it next.
 CREATE TABLE intents (
     tenant_id            text COLLATE "C" NOT NULL,
     intent               text COLLATE "C" NOT NULL CHECK (octet_length(intent) BETWEEN 1 AND 400),
@@ -287,12 +288,32 @@ BEGIN
         PERFORM charge_counters(d_tenants, d_counters, d_helds, d_ends, d_amounts, moment);
     END IF;
     IF g_tenants IS NOT NULL THEN
-        -- An effect after all: a fence that is free is closed again, at the latest
-        -- when it is certain.
-        UPDATE intents i SET operation_id = g.id, idempotency_key = g.idempotency_key,
-            quiet_until = NULL, previous_id = NULL, previous_key = NULL, previous_quiet_until = NULL
+        -- An effect after all. A fence that nobody is open under is closed again;
+        -- who has his quiet time there gets it back if there is no effect.
+        UPDATE intents i SET operation_id = g.id, idempotency_key = g.idempotency_key, quiet_until = NULL,
+            previous_id = CASE WHEN i.quiet_until > moment THEN i.operation_id END,
+            previous_key = CASE WHEN i.quiet_until > moment THEN i.idempotency_key END,
+            previous_quiet_until = CASE WHEN i.quiet_until > moment THEN i.quiet_until END
         FROM unnest(g_tenants, g_intents, g_ids, g_keys, g_to) AS g (tenant_id, intent, id, idempotency_key, becomes)
-        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND g.becomes <> 'released' AND i.quiet_until <= moment;
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent
+          AND (g.becomes = 'held' AND i.quiet_until IS NOT NULL OR g.becomes = 'spent' AND i.quiet_until <= moment);
+        -- Where another one is open under it, it comes after him: the previous one,
+        -- without an end for as long as it is open.
+        UPDATE intents i SET previous_id = g.id, previous_key = g.idempotency_key, previous_quiet_until = 'infinity'
+        FROM unnest(g_tenants, g_intents, g_ids, g_keys, g_to) AS g (tenant_id, intent, id, idempotency_key, becomes)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND g.becomes = 'held'
+          AND i.operation_id <> g.id AND i.quiet_until IS NULL AND i.previous_quiet_until IS DISTINCT FROM 'infinity';
+        UPDATE intents i SET previous_quiet_until = CASE WHEN g.becomes = 'spent' THEN moment + g.quiet_us * interval '1 microsecond' END
+        FROM unnest(g_tenants, g_intents, g_ids, g_to, g_quiets) AS g (tenant_id, intent, id, becomes, quiet_us)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND i.previous_id = g.id
+          AND g.becomes <> 'held' AND i.previous_quiet_until = 'infinity';
+        UPDATE intents i SET operation_id = i.previous_id, idempotency_key = i.previous_key, quiet_until = NULL,
+            previous_id = CASE WHEN g.becomes = 'spent' THEN g.id END,
+            previous_key = CASE WHEN g.becomes = 'spent' THEN g.idempotency_key END,
+            previous_quiet_until = CASE WHEN g.becomes = 'spent' THEN moment + g.quiet_us * interval '1 microsecond' END
+        FROM unnest(g_tenants, g_intents, g_ids, g_keys, g_to, g_quiets) AS g (tenant_id, intent, id, idempotency_key, becomes, quiet_us)
+        WHERE i.tenant_id = g.tenant_id AND i.intent = g.intent AND i.operation_id = g.id
+          AND g.becomes <> 'held' AND i.previous_quiet_until = 'infinity';
         UPDATE intents i SET quiet_until = greatest(moment + g.quiet_us * interval '1 microsecond', i.previous_quiet_until),
             previous_id = NULL, previous_key = NULL, previous_quiet_until = NULL
         FROM unnest(g_tenants, g_intents, g_ids, g_to, g_quiets) AS g (tenant_id, intent, id, becomes, quiet_us)

@@ -31,6 +31,9 @@ ALTER TABLE audit_events
     ADD COLUMN reference text,
     ADD COLUMN chain     bytea;
 
+-- Who looks for refusals does not read what was not refused.
+CREATE INDEX audit_events_denied ON audit_events (tenant_id, operation_id, sequence) WHERE event = 'deny';
+
 -- The chain of an event: the SHA-256 of the one before it and of every column, in
 -- the form of docs/audit.md. internal/auditchain computes the same. It is one
 -- expression, so that Postgres puts it into the statement that calls it.

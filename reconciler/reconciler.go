@@ -317,7 +317,7 @@ func (r *Reconciler) Sweep(ctx context.Context) {
 		if buried+swept > 0 {
 			r.Log.Info("swept", "tombstones", buried, "operations", swept)
 		}
-		if !more || buried+swept == 0 { // or what is due is locked
+		if !more {
 			return
 		}
 	}

@@ -177,8 +177,11 @@ func TestParse(t *testing.T) {
 	if err != nil || *e.Key != *example.Key || e.Outcome != nil || e.At != example.At {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for _, bad := range []string{`{}x`, `[]`, ``, `{"sequence":"1"}`, `{"tenant_id":"a","more":1}`} {
-		if _, err := Parse([]byte(bad)); err == nil && bad != `{}x` {
+	for _, bad := range []string{
+		`{}x`, `{}{}`, `[]`, `null`, ``, `{"sequence":"1"}`, `{"tenant_id":"a","more":1}`,
+		`{"detail":"a","detail":"b"}`, `{"detail":"a","Detail":"b"}`, `{"DETAIL":"a"}`,
+	} {
+		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%s is read", bad)
 		}
 	}

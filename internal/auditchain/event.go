@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,15 +45,52 @@ type Event struct {
 }
 
 // Parse reads a line. A column that it does not know is an error, since it could
-// not be a part of the chain.
+// not be a part of the chain. So is whatever another reader might take for a column
+// that is here: a second one of the same name or of the same name but for its case,
+// and anything after the object.
 func Parse(line []byte) (Event, error) {
 	var e Event
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&e); err != nil {
+	err := decoder.Decode(&e)
+	if err == nil {
+		err = plain(line)
+	}
+	if err != nil {
 		return Event{}, fmt.Errorf("auditchain: not a line of the audit record: %w", err)
 	}
 	return e, nil
+}
+
+// plain reports what of a line is not one object with each name once. All values of
+// an event are single tokens.
+func plain(line []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return errors.New("it is no object")
+	}
+	seen := map[string]bool{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string)
+		if seen[name] || name != strings.ToLower(name) {
+			return fmt.Errorf("column %q is there twice, or is not written as it is", name)
+		}
+		seen[name] = true
+		if _, err := decoder.Token(); err != nil { // its value
+			return err
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the end of the object
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the object")
+	}
+	return nil
 }
 
 // Link returns the chain of an event that follows on another one, whose chain is

@@ -217,7 +217,7 @@ func TestEventsReadsByIndexAndDay(t *testing.T) {
 	conn, op := grown(t)
 	today := "audit_events_" + time.Now().UTC().Format("20060102")
 	args := pgx.NamedArgs{
-		"tenant": acme, "from": op.ID, "to": op.ID, "after": op.ID, "sequence": 0, "action_type": "", "actor": "", "denied": false, "limit": 100,
+		"tenant": acme, "from": op.ID, "to": op.ID, "after": op.ID, "sequence": 0, "action_type": "", "actor": "", "limit": 100,
 	}
 	reads := 0
 	explain(t, conn, postgres.Events(), args).walk(func(p plan) {
@@ -234,5 +234,28 @@ func TestEventsReadsByIndexAndDay(t *testing.T) {
 	})
 	if reads == 0 {
 		t.Error("reads nothing")
+	}
+}
+
+// Refusals are few among all events, and read as such.
+func TestDenialsAreReadByTheirIndex(t *testing.T) {
+	t.Parallel()
+	conn, op := grown(t)
+	today := "audit_events_" + time.Now().UTC().Format("20060102")
+	args := pgx.NamedArgs{
+		"tenant": acme, "from": idOf(time.Now().Add(-time.Hour)), "to": idOf(time.Now().Add(time.Hour)), "after": op.ID, "sequence": 0, "action_type": "", "actor": "", "limit": 100,
+	}
+	read := false
+	explain(t, conn, postgres.Denied(), args).walk(func(p plan) {
+		if p.Relation != today || strings.Contains(p.Condition, "operation_id = ") {
+			return
+		}
+		read = true
+		if !strings.Contains(p.Index, "tenant_id_operation_id_sequence_idx") || !tenantFirst(p.Condition) {
+			t.Errorf("reads %s by %s %s: %s", p.Relation, p.Kind, p.Index, p.Condition)
+		}
+	})
+	if !read {
+		t.Error("reads nothing of today")
 	}
 }

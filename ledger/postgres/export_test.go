@@ -49,6 +49,9 @@ func BatchSettings() map[string]string { return batchSettings }
 // Events is the statement that reads the audit record.
 func Events() string { return eventsSQL }
 
+// Denied is the statement that reads refusals in it.
+func Denied() string { return deniedSQL }
+
 // Holders is the statement that answers who holds a key.
 func Holders() Batch { return Batch{SQL: holdersSQL.sql, Parameters: len(holdersSQL.names)} }
 

@@ -148,19 +148,30 @@ func (m *holdModel) moved(op *modelOp, to ledger.Operation) {
 	for _, f := range op.fences {
 		h := m.holders[f.Intent]
 		mine := h != nil && h.id == op.ID && h.open
+		next := mine && h.previous != nil && h.previous.open // who is to have it after this one
+		mineNext := !mine && h != nil && h.open && h.previous != nil && h.previous.open && h.previous.id == op.ID
+		until := m.now + int(f.Quiet.Hours())
 		switch {
-		case from == ledger.Failed && !to.State.Final() && !m.closed(h):
-			m.holders[f.Intent] = &modelHolder{id: op.ID, open: true}
+		case from == ledger.Failed && !to.State.Final() && (h == nil || !h.open):
+			m.holders[f.Intent] = &modelHolder{id: op.ID, open: true, previous: h}
+		case from == ledger.Failed && !to.State.Final() && (h.previous == nil || !h.previous.open):
+			h.previous = &modelHolder{id: op.ID, open: true}
 		case to.State == ledger.Succeeded && !m.closed(h):
-			m.holders[f.Intent] = &modelHolder{id: op.ID, until: m.now + int(f.Quiet.Hours())}
+			m.holders[f.Intent] = &modelHolder{id: op.ID, until: until}
+		case to.State == ledger.Succeeded && next:
+			h.previous.previous = &modelHolder{id: op.ID, until: until}
+			m.holders[f.Intent] = h.previous
 		case to.State == ledger.Succeeded && mine:
-			until := m.now + int(f.Quiet.Hours())
 			if h.previous != nil {
 				until = max(until, h.previous.until)
 			}
 			m.holders[f.Intent] = &modelHolder{id: op.ID, until: until}
+		case to.State == ledger.Succeeded && mineNext:
+			h.previous = &modelHolder{id: op.ID, until: until}
 		case to.State == ledger.Failed && mine:
 			m.holders[f.Intent] = h.previous
+		case to.State == ledger.Failed && mineNext:
+			h.previous = nil
 		}
 	}
 }

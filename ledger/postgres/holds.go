@@ -120,8 +120,10 @@ func (s *Store) intentHeld(ctx context.Context, intent string, key rowKey, id st
 // own: where it cannot have them everything is as it was.
 func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o ledger.Opening, args pgx.NamedArgs) (ledger.Operation, error) {
 	args["tenant"], args["key"], args["id"] = existing.Tenant, existing.Key, uuidOf(existing.ID)
-	requested := o
 	o.Operation.Tenant, o.Operation.Key, o.Operation.ID = existing.Tenant, existing.Key, existing.ID
+	if err := s.plainlyNotCorrected(ctx, existing, o); err != nil {
+		return ledger.Operation{}, err
+	}
 	w := &write{tenant: existing.Tenant, key: existing.Key, opening: &o, corrects: true}
 	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
@@ -150,7 +152,8 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 	})
 	switch {
 	case w.refusal != nil && errors.Is(err, ledger.ErrFenced):
-		if err := s.whyRefused(ctx, requested, w.refusal); err != nil {
+		if err := s.whyRefused(ctx, o, w.refusal); err != nil {
+			s.remember(existing.Tenant, err)
 			return ledger.Operation{}, err
 		}
 		return ledger.Operation{}, ledger.ErrFenced // its holder is gone: as good as moved on

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,6 +82,42 @@ func TestSweepForgetsIntentsThatAreFree(t *testing.T) {
 	}
 	if n := db.Count(t, `SELECT count(*) FROM intents WHERE intent = 'unknown'`); n != 1 || db.Count(t, `SELECT count(*) FROM intents`) != 1 {
 		t.Error("want the intent of the unknown operation, and no other")
+	}
+}
+
+// Intents and counters may be due in numbers when no operation is.
+func TestSweepGoesOnWhileIntentsOrCountersAreDue(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	for n := range 5 {
+		o := quiet(fmt.Sprint("order ", n), "")
+		o.Holds.Charges = []ledger.Charge{ledgertest.Charge(fmt.Sprint("order ", n), "1", "9")}
+		ledgertest.Moved(t, store, ledgertest.Open(t, store, o), ledger.Confirm)
+	}
+	db.AgeHolds(t, acme, 2*day)
+	left := func() int {
+		return db.Count(t, `SELECT (SELECT count(*) FROM intents) + (SELECT count(*) FROM budget_counters WHERE sweep_at <= clock_timestamp())`)
+	}
+	for looks, more := 0, true; more; looks++ {
+		var err error
+		if _, _, more, err = store.Sweep(t.Context(), 2); err != nil || looks > 5 {
+			t.Fatalf("look %d: %v", looks, err)
+		}
+	}
+	if n := left(); n != 0 {
+		t.Errorf("%d intents and counters are due still", n)
+	}
+	// What is locked is not waited for, nor asked for without end.
+	db.AgeHolds(t, acme, 5*day)
+	tx, err := db.Owner(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM budget_counters FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, more, err := store.Sweep(t.Context(), 2); err != nil || more {
+		t.Errorf("more %v, %v, while all that is due is locked", more, err)
 	}
 }
 

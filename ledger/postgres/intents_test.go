@@ -110,7 +110,8 @@ func TestQuietTime(t *testing.T) {
 	// The second one happened after all; then it is the one to be distinct from.
 	second = ledgertest.Moved(t, store, second, ledger.Contradict)
 	second = ledgertest.Moved(t, store, second, ledger.Confirm)
-	third := ledgertest.Moved(t, store, ledgertest.Open(t, store, quiet("order", first.ID)), ledger.Confirm)
+	wantHeld(t, refusedOpen(t, store, db, quiet("order", first.ID)), "order", second)
+	third := ledgertest.Moved(t, store, ledgertest.Open(t, store, quiet("order", second.ID)), ledger.Confirm)
 	wantHeld(t, refusedOpen(t, store, db, quiet("order", second.ID)), "order", third)
 	db.AgeHolds(t, acme, time.Hour)
 	ledgertest.Open(t, store, quiet("order", ""))
@@ -152,6 +153,44 @@ func TestContradictionTakesAFreeIntentBack(t *testing.T) {
 	db.AgeHolds(t, acme, time.Hour)
 	old = ledgertest.Moved(t, store, old, ledger.Contradict)
 	wantHeld(t, refusedOpen(t, store, db, quiet("old", "")), "old", old)
+}
+
+// What is open again has its intent when whoever else was open under it has ended,
+// however that was, and keeps it to its own end.
+func TestContradictionComesAfterWhoeverHasTheIntent(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	for name, ends := range map[string]ledger.Event{"he succeeds": ledger.Confirm, "he fails": ledger.Refuse} {
+		for how, effect := range map[string]ledger.Event{"an effect": ledger.Confirm, "none": ledger.Refuse} {
+			intent := name + ", " + how
+			open := func(distinctFrom string) ledger.Opening {
+				o := ledgertest.Fenced(ledgertest.Opening(acme), intent)
+				o.Operation.DistinctFrom = distinctFrom
+				return o
+			}
+			failed := ledgertest.Moved(t, store, ledgertest.Open(t, store, open("")), ledger.Refuse)
+			holder := ledgertest.Open(t, store, open(""))
+			again := ledgertest.Moved(t, store, failed, ledger.Contradict)
+			wantHeld(t, refusedOpen(t, store, db, open("")), intent, holder)
+			ended := ledgertest.Moved(t, store, holder, ends)
+			wantHeld(t, refusedOpen(t, store, db, open(ended.ID)), intent, again)
+			ledgertest.Moved(t, store, again, effect)
+			ledgertest.Open(t, store, open(""))
+		}
+	}
+	// The one who has it is the last to end.
+	failed := ledgertest.Moved(t, store, ledgertest.Open(t, store, quiet("late", "")), ledger.Refuse)
+	holder := ledgertest.Open(t, store, quiet("late", ""))
+	again := ledgertest.Moved(t, store, ledgertest.Moved(t, store, failed, ledger.Contradict), ledger.Confirm)
+	ledgertest.Moved(t, store, holder, ledger.Refuse)
+	wantHeld(t, refusedOpen(t, store, db, quiet("late", "")), "late", again)
+	// In another one's quiet time.
+	failed = ledgertest.Moved(t, store, ledgertest.Open(t, store, quiet("quiet", "")), ledger.Refuse)
+	first := ledgertest.Moved(t, store, ledgertest.Open(t, store, quiet("quiet", "")), ledger.Confirm)
+	again = ledgertest.Moved(t, store, failed, ledger.Contradict)
+	wantHeld(t, refusedOpen(t, store, db, quiet("quiet", first.ID)), "quiet", again)
+	ledgertest.Moved(t, store, again, ledger.Refuse)
+	wantHeld(t, refusedOpen(t, store, db, quiet("quiet", "")), "quiet", first)
 }
 
 // The holder may be gone from the ledger before its quiet time is over.

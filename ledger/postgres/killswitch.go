@@ -98,7 +98,7 @@ func (s *Store) turn(ctx context.Context, statement, event string, k ledger.Kill
 			if tag.RowsAffected() == 0 {
 				return ledger.ErrNotFound
 			}
-			about := ledger.EventContext{ActionType: k.ActionType, Reason: k.Reason}
+			about := ledger.EventContext{ActionType: k.ActionType, Reason: ledger.StorableText(k.Reason)}
 			_, err = tx.Exec(ctx, noteSQL, noteArgs(k.Tenant, newUUID().String(), event, k.SetBy, target(k)+": "+k.Reason, nil, about))
 			return err
 		})

@@ -122,6 +122,14 @@ func TestKillSwitchesAreKeptAndRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Who looks into the record of this tenant is not refused for a byte of it.
+	own.Reason = "nul \x00"
+	if err := store.SetKillSwitch(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := store.Events(t.Context(), acme, ledger.EventFilter{ActionType: "demo.x"}, ledger.EventPosition{}, 10); err != nil || len(events) != 2 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
 	own.Reason, own.SetBy = "still", "ops:bob"
 	if err := store.SetKillSwitch(t.Context(), own); err != nil {
 		t.Fatal(err)
@@ -152,7 +160,8 @@ func TestKillSwitchesAreKeptAndRecorded(t *testing.T) {
 	for _, e := range events {
 		said = append(said, e.Event+" by "+e.Actor+": "+e.Detail)
 	}
-	want := []string{"stop by ops:ann: action type demo.x: it runs wild", "stop by ops:bob: action type demo.x: still", "resume by ops:bob: action type demo.x: it is over"}
+	want := []string{"stop by ops:ann: action type demo.x: it runs wild",
+		"stop by ops:ann: action type demo.x: nul \ufffd", "stop by ops:bob: action type demo.x: still", "resume by ops:bob: action type demo.x: it is over"}
 	if err != nil || !slices.Equal(said, want) {
 		t.Errorf("recorded %q, %v; want %q", said, err, want)
 	}

@@ -85,23 +85,43 @@ func (s *Store) plainlyRefused(ctx context.Context, o ledger.Opening) (op ledger
 	if op, err = s.taken(ctx, o); !errors.Is(err, ledger.ErrNotFound) {
 		return op, true, err
 	}
+	err = s.noRoom(ctx, o)
+	return ledger.Operation{}, err != nil, err
+}
+
+// plainlyNotCorrected is the same for a correction of an operation as it was read:
+// nil where only a transaction can tell.
+func (s *Store) plainlyNotCorrected(ctx context.Context, existing ledger.Operation, o ledger.Opening) error {
+	if !s.suspected(o) {
+		return nil
+	}
+	// Whoever comes twice must not be refused for what he holds himself.
+	h, err := s.holder(ctx, existing.Tenant, existing.Key)
+	switch {
+	case err != nil && !errors.Is(err, ledger.ErrNotFound):
+		return err
+	case err != nil, h.op.ID != existing.ID, h.op.State != existing.State, h.op.Attempt != existing.Attempt, h.op.ArgsHash != existing.ArgsHash:
+		return ledger.ErrFenced
+	}
+	return s.noRoom(ctx, o)
+}
+
+// noRoom says, by reading, what an opening cannot have; nil where it may have all.
+func (s *Store) noRoom(ctx context.Context, o ledger.Opening) error {
 	uses, err := s.BudgetUse(ctx, o.Operation.Tenant, o.Holds.Charges, "")
 	if err != nil {
-		return ledger.Operation{}, true, err
+		return err
 	}
 	for _, use := range uses {
 		if exceeds(use) {
-			return ledger.Operation{}, true, &ledger.BudgetExhaustedError{Use: use}
+			return &ledger.BudgetExhaustedError{Use: use}
 		}
 	}
 	held, err := s.IntentHolder(ctx, o.Operation.Tenant, o.Holds.Fences, o.Operation.DistinctFrom)
-	switch {
-	case err != nil:
-		return ledger.Operation{}, true, err
-	case held != nil:
-		return ledger.Operation{}, true, held
+	if held != nil {
+		return held
 	}
-	return ledger.Operation{}, false, nil
+	return err
 }
 
 // exceeds reports whether an amount does not fit.

@@ -37,9 +37,29 @@ func TestFloodOfRefusalsWritesNothing(t *testing.T) {
 	ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("c", "1", "2")))
 	ledgertest.Moved(t, store, holder, ledger.Refuse)
 	ledgertest.Open(t, store, ledgertest.Fenced(ledgertest.Opening(acme), "order"))
+	// A correction that is refused is a flood as well, and who has corrected is not
+	// told that there is no room.
+	failed := ledgertest.Moved(t, store, ledgertest.Open(t, store, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("e", "1", "1"))), ledger.Refuse)
+	correction := ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("e", "2", "1"))
+	correction.Operation.ArgsHash = ledgertest.Hash("corrected")
+	for range 40 {
+		var exhausted *ledger.BudgetExhaustedError
+		if _, err := store.Correct(t.Context(), failed, correction); !errors.As(err, &exhausted) {
+			t.Fatalf("a correction that does not fit: %v", err)
+		}
+	}
+	correction.Holds.Charges[0].Amount = "1"
+	if _, err := store.Correct(t.Context(), failed, correction); err != nil {
+		t.Error(err)
+	}
+	if _, err := store.Correct(t.Context(), failed, correction); !errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("corrected twice: %v", err)
+	}
 	store.Close() // connections that end report what they did
 	watch := db.Owner(t)
-	// Three were made, and two refused by a transaction.
-	awaitCount(t, watch, 3+2, `SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'operations'`)
+	// Four were made, and two refused by a transaction; one was settled, one settled
+	// and corrected, and one correction was refused by a transaction.
+	awaitCount(t, watch, 4+2, `SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'operations'`)
 	awaitCount(t, watch, 2, `SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'operations'`)
+	awaitCount(t, watch, 1+2+1, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'operations'`)
 }

@@ -74,7 +74,8 @@ func (s *Store) EndWatch(ctx context.Context, op ledger.Operation) error {
 // ever; such an operation goes when its tombstone has rested. What cannot go yet
 // is put off. So it does with counters that count nothing any more and intents
 // that are free. It returns how many tombstones were laid and how many operations
-// went; more reports that others are due.
+// went; more reports that others are due, unless this look did nothing, since what
+// is due is locked then.
 func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error) {
 	args := pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)}
 	tag, err := s.pool.Exec(ctx, burySQL, args)
@@ -86,10 +87,15 @@ func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more
 		return buried, 0, false, unavailable(err)
 	}
 	swept = tag.RowsAffected()
+	did := buried + swept
 	for _, sql := range []string{sweepCountersSQL, sweepIntentsSQL} {
-		if _, err = s.pool.Exec(ctx, sql, pgx.NamedArgs{"limit": limit}); err != nil {
+		if tag, err = s.pool.Exec(ctx, sql, pgx.NamedArgs{"limit": limit}); err != nil {
 			return buried, swept, false, unavailable(err)
 		}
+		did += tag.RowsAffected()
+	}
+	if did == 0 {
+		return 0, 0, false, nil
 	}
 	return buried, swept, more, unavailable(s.pool.QueryRow(ctx, sweepDueSQL).Scan(&more))
 }

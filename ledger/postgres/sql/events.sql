@@ -6,7 +6,7 @@ FROM audit_events e
 WHERE e.tenant_id = @tenant AND e.operation_id >= @from::uuid AND e.operation_id <= @to::uuid
   AND (e.operation_id, e.sequence) > (@after::uuid, @sequence::bigint)
   AND (@actor::text = '' OR e.actor = @actor)
-  AND (NOT @denied::boolean OR e.event = 'deny')
+  /* denied */
   -- What kind of action it was is in the first event.
   AND (@action_type::text = '' OR EXISTS (
     SELECT FROM audit_events f

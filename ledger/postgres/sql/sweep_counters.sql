@@ -1,7 +1,8 @@
 -- Of the counters whose turn it is, removes those that count nothing any more: a
 -- day after they are empty, some days after their last bucket is past, and those
 -- without an end when nothing was charged for longer than any window. One of which
--- an open operation holds something stays (L8). The rest is put off.
+-- an open operation holds something stays (L8). The rest is put off. It says of how
+-- many it was the turn.
 WITH due AS (
     SELECT c.tenant_id, c.counter, c.held,
         CASE
@@ -17,5 +18,7 @@ WITH due AS (
 ), put_off AS (
     UPDATE budget_counters c SET sweep_at = date_bin('15 minutes', greatest(w.over_at, clock_timestamp() + interval '1 day'), timestamptz '2000-01-01 00:00Z')
     FROM weighed w WHERE NOT w.over AND c.tenant_id = w.tenant_id AND c.counter = w.counter
+), removed AS (
+    DELETE FROM budget_counters c USING weighed w WHERE w.over AND c.tenant_id = w.tenant_id AND c.counter = w.counter
 )
-DELETE FROM budget_counters c USING weighed w WHERE w.over AND c.tenant_id = w.tenant_id AND c.counter = w.counter
+SELECT FROM weighed
