@@ -83,7 +83,15 @@ func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "and %d more\n", f.count-maxProblems)
 	}
 	if f.count > 0 {
-		return fmt.Errorf("the audit record is not as it was written: %d problems in %d events", f.count, v.Events)
+		problems := "problems"
+		if f.count == 1 {
+			problems = "problem"
+		}
+		return fmt.Errorf("the audit record is not as it was written: %d %s in %d events", f.count, problems, v.Events)
+	}
+	if c.Tenant != "" && v.Events == 0 {
+		// A name that is mistyped must not look like a record that is whole.
+		return fmt.Errorf("nothing is recorded of a tenant %q in this time, so nothing was verified: is the name right?", c.Tenant)
 	}
 	fmt.Fprintf(s.out, "The audit record is whole: %d events of %d operations.\n", v.Events, v.Operations)
 	return nil
