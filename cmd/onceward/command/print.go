@@ -67,11 +67,11 @@ func printDuplicate(w io.Writer, d *oncewardv1.Duplicate) {
 	if d == nil {
 		return
 	}
-	cause := lower(d.GetCause().String(), "RETRY_CAUSE_")
 	if d.GetCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
-		cause = "cause not known"
+		fmt.Fprintf(w, "duplicate  %s\n", d.GetExplanation()) // it says that the cause is not known
+		return
 	}
-	fmt.Fprintf(w, "duplicate  %s: %s\n", cause, d.GetExplanation())
+	fmt.Fprintf(w, "duplicate  %s: %s\n", lower(d.GetCause().String(), "RETRY_CAUSE_"), d.GetExplanation())
 }
 
 // printPreview writes what would happen to a request, and why.
