@@ -12,11 +12,11 @@ import (
 )
 
 type auditVerifyCmd struct {
-	DatabaseURL string        `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Postgres URL of a role that may read the record: onceward_read, or the owner."`
-	Tenant      string        `help:"Only of this tenant."`
-	Since       time.Duration `help:"Only of operations recorded in this time, as in 24h."`
-	Exported    string        `type:"path" placeholder:"DIR" help:"Verify the exported files in this folder, without a database."`
-	Day         string        `placeholder:"DATE" help:"Of the files, only this day's."`
+	DatabaseURL string `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Postgres URL of a role that may read the record: onceward_read, or the owner."`
+	Tenant      string `help:"Only of this tenant."`
+	Since       span   `placeholder:"TIME" help:"Only of operations recorded in this time, as in 24h or 7d."`
+	Exported    string `type:"path" placeholder:"DIR" help:"Verify the exported files in this folder, without a database."`
+	Day         string `placeholder:"DATE" help:"Of the files, only this day's."`
 }
 
 func (*auditVerifyCmd) Help() string {
@@ -47,8 +47,6 @@ func (f *found) add(p auditchain.Problem) {
 // Run verifies the record.
 func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 	switch {
-	case c.Since < 0:
-		return fmt.Errorf("%w: --since cannot be negative", errUsage)
 	case c.Exported == "" && c.DatabaseURL == "":
 		return fmt.Errorf("%w: say where the record is: --database-url or --exported", errUsage)
 	case c.Exported == "" && c.Day != "":
@@ -101,7 +99,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 func (c *auditVerifyCmd) ledger(ctx context.Context, store *postgres.Store, f *found, v *auditchain.Verifier, add func([]byte) error) error {
 	var since time.Time
 	if c.Since > 0 {
-		since = time.Now().Add(-c.Since)
+		since = time.Now().Add(-time.Duration(c.Since))
 	}
 	if err := store.AuditRecord(ctx, c.Tenant, since, add); err != nil {
 		return err

@@ -22,7 +22,7 @@ func printOperation(w io.Writer, op *oncewardv1.Operation) {
 	line("operation", op.GetId())
 	line("action", op.GetActionType())
 	line("key", op.GetIdempotencyKey())
-	line("amount", op.GetAmount()+" "+op.GetCurrency())
+	line("amount", strings.TrimSpace(op.GetAmount()+" "+op.GetCurrency()))
 	line("state", lower(op.GetState().String(), "OPERATION_STATE_")+", effect "+lower(op.GetEffect().String(), "EFFECT_"))
 	if r := op.GetReceipt(); r != nil {
 		line("receipt", r.GetProviderReference()+" "+r.GetJson())
