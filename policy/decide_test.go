@@ -136,10 +136,9 @@ func TestConditions(t *testing.T) {
 		`budgets["day"].limit == 1000 && budgets["day"].used == 600 && budgets.day.left == 400 && budgets.day.wanted == 500.01 && budgets.day.after < 0`: "deny",
 		`"day" in budgets && !("night" in budgets)`: "deny",
 		`amount > 500.01`:              "allow",
-		`amount + 1 > 0`:               "deny failed",
+		`args.amount + 1 > 0`:          "deny failed",
 		`args.none == 1`:               "deny failed",
 		`args.?none.orValue("") == ""`: "deny",
-		`amount`:                       "deny failed",
 		`args.to`:                      "deny failed",
 		`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, a < 11)))))`: "deny failed",
 	} {

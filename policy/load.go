@@ -151,6 +151,7 @@ func (c *compiler) compile() *Policy {
 	}
 	for i, r := range f.Rules {
 		compiled := c.rule(at("rules", i), r)
+		c.mistyped(at("rules", i)+".when", p, compiled.when)
 		p.rules = append(p.rules, compiled)
 		p.readsBudgets = p.readsBudgets || compiled.when != nil && compiled.when.Reads(varBudgets)
 	}

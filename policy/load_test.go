@@ -55,6 +55,8 @@ func TestFaults(t *testing.T) {
 		head + "rules: [{id: a, reason: b, then: require_approval, ttl: 4}]\n":                                               "rules[0].ttl",
 		head + "rules: [{id: a, reason: b, then: refuse}]\n":                                                                 "rules[0].then: want one of",
 		head + "rules: [{id: a, reason: b, then: deny, when: \"amount >\"}]\n":                                               "p.yaml:5:40: rules[0].when: at character",
+		head + "rules: [{id: a, reason: b, then: deny, when: amount + 1 > 3}]\n":                                             "p.yaml:5:40: rules[0].when: these types do not go together: _+_",
+		head + "rules: [{id: a, reason: b, then: deny, when: amount}]\n":                                                     "rules[0].when: is decimal, want true or false",
 		head + "rules: [{id: a, reason: b, then: deny, when: price > 1}]\n":                                                  `rules[0].when: at character 1: there is no "price" here; there are action, args`,
 		head + "rules: [{id: a, reason: b, then: deny, when: action.typ == \"a\"}]\n":                                        "rules[0].when: action has no typ; it has type, risk, owner, provider",
 		head + "rules: [{id: a, reason: b, then: deny, when: run.run_id == \"a\"}]\n":                                        "run has no run_id",

@@ -113,6 +113,22 @@ func (c *compiler) use(field string, use expr.Use) {
 	}
 }
 
+// mistyped finds a condition whose types cannot fit: it would refuse every request
+// that comes to it. It is tried on a request without arguments, so that what
+// depends on arguments is found by tables of cases only.
+func (c *compiler) mistyped(field string, p *Policy, when *expr.Expression) {
+	if when == nil {
+		return
+	}
+	r := &Request{Action: &Action{}}
+	for _, b := range c.file.Budgets {
+		r.Use = append(r.Use, ledger.BudgetUse{Charge: ledger.Charge{Budget: b.ID, Limit: "2", Amount: "1"}, Used: "0"})
+	}
+	if problem := when.Mistyped(p.variables(r, &facts{amount: "1", currency: "USD", values: map[string]any{}})); problem != "" {
+		c.bad(field, "%s (amounts and budgets are compared, never calculated with)", problem)
+	}
+}
+
 // variables are what rules see of a request.
 func (p *Policy) variables(r *Request, f *facts) expr.Vars {
 	spec := &r.Action.Spec

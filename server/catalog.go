@@ -27,7 +27,7 @@ func (s *Server) GetActionType(ctx context.Context, req *oncewardv1.GetActionTyp
 	}
 	action, ok := s.Registry.Get(req.GetName())
 	if !ok {
-		return nil, refuse(codes.NotFound, reasonUnknownActionType, "no action type %q", clipped(req.GetName()))
+		return nil, refuse(codes.NotFound, reasonUnknownActionType, "no action type %q; ListActionTypes has those there are", clipped(req.GetName()))
 	}
 	return &oncewardv1.GetActionTypeResponse{ActionType: toActionType(action)}, nil
 }

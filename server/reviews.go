@@ -104,7 +104,7 @@ func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveRevie
 func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
 	review, operationID, err := s.Ledger.Review(ctx, p.Tenant, req.GetReviewId())
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, refuse(codes.NotFound, reasonReviewNotFound, "no such review")
+		return nil, refuse(codes.NotFound, reasonReviewNotFound, "no such review: want the id of a review, not of its operation; ListReviews has those that are open")
 	}
 	if err != nil {
 		return nil, err

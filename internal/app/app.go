@@ -149,6 +149,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 		store.Close()
 		return nil, err
 	}
+	if may, err := store.MayChangeRecord(ctx); err != nil {
+		store.Close()
+		return nil, err
+	} else if may {
+		c.Log.Warn("this database login may change the audit record: serve with one that is a member of onceward_serve and does not own the tables")
+	}
 	a := &App{Config: c, store: store, signer: signer}
 	var book Ledger = store
 	if c.WrapLedger != nil {

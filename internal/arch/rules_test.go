@@ -240,7 +240,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"internal/identity"},
-		may:  []string{stdlib, others, "internal/apikey", "server", "policy", "ledger", "actions/definition"},
+		may:  []string{stdlib, others, "internal/apikey", "server", "policy", "ledger", "actions/definition", "internal/strictyaml"},
 		never: []string{
 			"ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "reconciler/...",
 		},

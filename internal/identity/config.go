@@ -125,7 +125,7 @@ func (c *issuerConfig) check(at string, fault faults) {
 		fault(at+".name", "want a name of lower-case letters, digits, - and _, for the log")
 	}
 	if problem := badURL(c.URL); problem != "" {
-		fault(at+".issuer", "%s, as the claim iss has it", problem)
+		fault(at+".issuer", "%s; it is the URL that the claim iss has", problem)
 	}
 	if c.JWKS != "" {
 		if problem := badURL(c.JWKS); problem != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/onceward/onceward/actions/definition"
+	"github.com/onceward/onceward/internal/strictyaml"
 )
 
 const (
@@ -44,7 +45,7 @@ func load(path string) (document, error) {
 		l.readRoots(&doc)
 	}
 	if len(l.faults) > 0 {
-		return document{}, &definition.FaultsError{Faults: l.faults}
+		return document{}, &definition.FaultsError{Faults: strictyaml.Sorted(l.faults)}
 	}
 	return doc, nil
 }

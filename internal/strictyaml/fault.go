@@ -28,6 +28,9 @@ type Fault struct {
 }
 
 func (f Fault) String() string {
+	if f.Field == "" && f.Place == (Place{}) {
+		return f.Problem // of all files together
+	}
 	if f.Field == "" {
 		return fmt.Sprintf("%s: %s", f.Place, f.Problem)
 	}

@@ -130,7 +130,7 @@ func (s *Store) RevokeCredential(ctx context.Context, tenant, keyID string) erro
 }
 
 // ErrOtherSecret: this ledger was used with another secret of provider keys.
-var ErrOtherSecret = errors.New("ledger: this installation's provider key secret is another one; with this one the same operations would get other keys, and so second effects")
+var ErrOtherSecret = errors.New("ledger: this ledger was served with another provider key secret; with this one the same operations would get other keys, and so second effects: start with the folder of secrets that it began with")
 
 // CheckInstallation remembers the fingerprint of the provider key secret at
 // first use, and fails with ErrOtherSecret when it is another one later.
@@ -148,4 +148,11 @@ func (s *Store) CheckInstallation(ctx context.Context, fingerprint [32]byte) err
 		return ErrOtherSecret
 	}
 	return nil
+}
+
+// MayChangeRecord reports whether this login may change or remove what is in the
+// audit record (L11): the owner may, and a member of onceward_serve may not.
+func (s *Store) MayChangeRecord(ctx context.Context) (may bool, err error) {
+	err = s.pool.QueryRow(ctx, mayChangeRecordSQL).Scan(&may)
+	return may, unavailable(err)
 }

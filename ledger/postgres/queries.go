@@ -125,6 +125,8 @@ var (
 	rememberInstallationSQL string
 	//go:embed sql/check_installation.sql
 	checkInstallationSQL string
+	//go:embed sql/may_change_record.sql
+	mayChangeRecordSQL string
 	//go:embed sql/durability.sql
 	durabilitySQL string
 	//go:embed sql/standbys.sql

@@ -30,7 +30,7 @@ func (o owner) do(ctx context.Context, f func(*postgres.Store) error) error {
 // withAdvice says what to do about a login that has no business here.
 func withAdvice(err error) error {
 	if sqlState(err) == pgerrcode.InsufficientPrivilege {
-		return fmt.Errorf("the login of --database-url (ONCEWARD_DATABASE_URL) may not do this: %w", err)
+		return fmt.Errorf("the login of --database-url (ONCEWARD_DATABASE_URL) may not do this: %w (the command's --help says which login may)", err)
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func TestWrongUsageOfAudit(t *testing.T) {
 		{[]string{"export", "--out=x", "--day=yesterday"}, `"yesterday" is not a day: want one such as 2026-10-01`},
 		{[]string{"export", "--out=x", "--before=default"}, `"default" is not a day`},
 		{[]string{"export", "--day=2026-10-01"}, `missing flags: --out`},
-		{[]string{"verify", "--since=-1h"}, `--since cannot be negative`},
+		{[]string{"verify", "--since=-1h"}, `"-1h" is no time: want one such as 36h or 7d`},
 		{[]string{"verify", "--day=2026-10-01"}, `--day is for --exported`},
 		{[]string{"verify", "--exported=x", "--tenant=acme"}, `--tenant and --since are for the database`},
 		{[]string{"drop", "--exported=x"}, `missing flags: --day`},

@@ -16,13 +16,13 @@ import (
 
 type auditListCmd struct {
 	client
-	Operation  string        `help:"Only events of this operation."`
-	ActionType string        `help:"Only events of operations, and refused requests, of this action type."`
-	Actor      string        `help:"Only events by this actor."`
-	Denied     bool          `help:"Only refused requests."`
-	Since      time.Duration `help:"Only of operations recorded in this time, as in 24h."`
-	Limit      int32         `default:"100" help:"At most this many, 1 to 1000."`
-	PageToken  string        `help:"Of a page before, as its last line shows."`
+	Operation  string `help:"Only events of this operation."`
+	ActionType string `help:"Only events of operations, and refused requests, of this action type."`
+	Actor      string `help:"Only events by this actor."`
+	Denied     bool   `help:"Only refused requests."`
+	Since      span   `placeholder:"TIME" help:"Only of operations recorded in this time, as in 24h or 7d."`
+	Limit      int32  `default:"100" help:"At most this many, 1 to 1000."`
+	PageToken  string `help:"Of a page before, as its last line shows."`
 }
 
 func (*auditListCmd) Help() string {
@@ -44,7 +44,7 @@ func (c *auditListCmd) Run(ctx context.Context, s streams) error {
 	defer conn.Close()
 	filter := &oncewardv1.EventFilter{OperationId: c.Operation, ActionType: c.ActionType, Actor: c.Actor, DeniedOnly: c.Denied}
 	if c.Since > 0 {
-		filter.RecordedAfter = timestamppb.New(time.Now().Add(-c.Since))
+		filter.RecordedAfter = timestamppb.New(time.Now().Add(-time.Duration(c.Since)))
 	}
 	resp, err := oncewardv1.NewAuditServiceClient(conn).ListEvents(ctx, &oncewardv1.ListEventsRequest{PageSize: c.Limit, PageToken: c.PageToken, Filter: filter})
 	if err != nil {

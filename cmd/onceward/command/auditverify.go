@@ -12,11 +12,11 @@ import (
 )
 
 type auditVerifyCmd struct {
-	DatabaseURL string        `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Postgres URL of a role that may read the record: onceward_read, or the owner."`
-	Tenant      string        `help:"Only of this tenant."`
-	Since       time.Duration `help:"Only of operations recorded in this time, as in 24h."`
-	Exported    string        `type:"path" placeholder:"DIR" help:"Verify the exported files in this folder, without a database."`
-	Day         string        `placeholder:"DATE" help:"Of the files, only this day's."`
+	DatabaseURL string `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Postgres URL of a role that may read the record: onceward_read, or the owner."`
+	Tenant      string `help:"Only of this tenant."`
+	Since       span   `placeholder:"TIME" help:"Only of operations recorded in this time, as in 24h or 7d."`
+	Exported    string `type:"path" placeholder:"DIR" help:"Verify the exported files in this folder, without a database."`
+	Day         string `placeholder:"DATE" help:"Of the files, only this day's."`
 }
 
 func (*auditVerifyCmd) Help() string {
@@ -47,8 +47,6 @@ func (f *found) add(p auditchain.Problem) {
 // Run verifies the record.
 func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 	switch {
-	case c.Since < 0:
-		return fmt.Errorf("%w: --since cannot be negative", errUsage)
 	case c.Exported == "" && c.DatabaseURL == "":
 		return fmt.Errorf("%w: say where the record is: --database-url or --exported", errUsage)
 	case c.Exported == "" && c.Day != "":
@@ -83,7 +81,15 @@ func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(s.out, "and %d more\n", f.count-maxProblems)
 	}
 	if f.count > 0 {
-		return fmt.Errorf("the audit record is not as it was written: %d problems in %d events", f.count, v.Events)
+		problems := "problems"
+		if f.count == 1 {
+			problems = "problem"
+		}
+		return fmt.Errorf("the audit record is not as it was written: %d %s in %d events", f.count, problems, v.Events)
+	}
+	if c.Tenant != "" && v.Events == 0 {
+		// A name that is mistyped must not look like a record that is whole.
+		return fmt.Errorf("nothing is recorded of a tenant %q in this time, so nothing was verified: is the name right?", c.Tenant)
 	}
 	fmt.Fprintf(s.out, "The audit record is whole: %d events of %d operations.\n", v.Events, v.Operations)
 	return nil
@@ -93,7 +99,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, s streams) error {
 func (c *auditVerifyCmd) ledger(ctx context.Context, store *postgres.Store, f *found, v *auditchain.Verifier, add func([]byte) error) error {
 	var since time.Time
 	if c.Since > 0 {
-		since = time.Now().Add(-c.Since)
+		since = time.Now().Add(-time.Duration(c.Since))
 	}
 	if err := store.AuditRecord(ctx, c.Tenant, since, add); err != nil {
 		return err

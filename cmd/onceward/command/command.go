@@ -150,6 +150,17 @@ func newLog(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(logForm(level, false)(w))
 }
 
+// logLevel is a flag; a wrong one is answered with those there are.
+type logLevel slog.Level
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if (*slog.Level)(l).UnmarshalText(text) != nil {
+		return fmt.Errorf("want debug, info, warn or error, not %q", text)
+	}
+	return nil
+}
+
 // logForm is how lines are written.
 func logForm(level slog.Level, asJSON bool) func(io.Writer) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}

@@ -21,7 +21,6 @@ import (
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/apikey"
 	"github.com/onceward/onceward/internal/demo"
-	"github.com/onceward/onceward/internal/secrets"
 )
 
 const (
@@ -85,12 +84,13 @@ func (t *demoTheatre) open(ctx context.Context, setup demo.Setup) (_ demo.Servic
 		s.keys[tenant] = apikey.New(tenant).Text()
 		keys = append(keys, demoKey{s.keys[tenant], "demo-planner", []string{"agent"}})
 	}
-	serveURL, err := prepareLedger(ctx, s.ownerURL, s.login, rand.Text(), keys)
+	secretsDir, tokenFile := filepath.Join(t.dir, setup.Name+"-secrets"), filepath.Join(t.dir, setup.Name+"-token")
+	own, err := loadOrCreateSecrets(secretsDir)
 	if err != nil {
 		return nil, err
 	}
-	secretsDir, tokenFile := filepath.Join(t.dir, setup.Name+"-secrets"), filepath.Join(t.dir, setup.Name+"-token")
-	if err := secrets.Create(secretsDir); err != nil {
+	serveURL, err := prepareLedger(ctx, s.ownerURL, s.login, rand.Text(), keys, own.Fingerprint())
+	if err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(tokenFile, []byte(fakeprovider.DefaultToken), 0o600); err != nil {

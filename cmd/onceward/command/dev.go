@@ -95,10 +95,14 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 			return notOpened(s, err)
 		}
 	}
+	keys, err := loadOrCreateSecrets(filepath.Join(dir, "secrets"))
+	if err != nil {
+		return err
+	}
 	ownerURL := c.DatabaseURL
 	pgDown := make(<-chan struct{}) // never, for a Postgres of others
 	if ownerURL != "" {
-		if err := refuseForeignLedger(ctx, ownerURL); err != nil {
+		if err := refuseForeignLedger(ctx, ownerURL, keys.Fingerprint()); err != nil {
 			return err
 		}
 	} else {
@@ -115,11 +119,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 			return err
 		}
 	}
-	serveURL, err := prepareLedger(ctx, ownerURL, serveLogin, state.DatabasePassword, state.demoKeys())
-	if err != nil {
-		return err
-	}
-	keys, err := loadOrCreateSecrets(filepath.Join(dir, "secrets"))
+	serveURL, err := prepareLedger(ctx, ownerURL, serveLogin, state.DatabasePassword, state.demoKeys(), keys.Fingerprint())
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,10 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	printBanner(s, dir, provider.URL(), serveURL, state)
+	if c.DatabaseURL == "" {
+		// Of the demo, as the keys above; a URL that was given is known to who gave it.
+		fmt.Fprintf(s.out, "For commands that want the database (keys, audit verify, observe report): --database-url='%s'\n", ownerURL)
+	}
 	played.print(s)
 	if usual, err := dataDir(""); err != nil || dir != usual {
 		fmt.Fprintf(s.out, "For the client commands: export ONCEWARD_DATA_DIR=%s\n", dir)
@@ -148,6 +152,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	defer cancel(nil)
 	go actionTypes.Watch(ctx)
 	go policies.Watch(ctx)
+	go keys.Watch(ctx, devReloadInterval, newLog(s.err, slog.LevelInfo)) // so that rotating can be tried here
 	go func() {
 		select {
 		case <-pgDown:

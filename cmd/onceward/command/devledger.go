@@ -39,9 +39,11 @@ func ensureDatabase(ctx context.Context, maintenanceURL, name string) (string, e
 	return u.String(), nil
 }
 
-// refuseForeignLedger fails when a ledger has tenants that are not of dev: it
-// is somebody's own, and demo keys have no place in it.
-func refuseForeignLedger(ctx context.Context, ownerURL string) error {
+// refuseForeignLedger fails when a ledger is somebody's own, in which demo keys
+// have no place: it has tenants that are not of dev, or it serves with other
+// secrets than those with this fingerprint, or has tenants and has never served.
+// Tenants alone prove nothing: acme is a name that others give, too.
+func refuseForeignLedger(ctx context.Context, ownerURL string, fingerprint [32]byte) error {
 	conn, err := pgx.Connect(ctx, ownerURL)
 	if err != nil {
 		return err
@@ -51,16 +53,25 @@ func refuseForeignLedger(ctx context.Context, ownerURL string) error {
 	if err := conn.QueryRow(ctx, `SELECT to_regclass('tenants') IS NOT NULL`).Scan(&there); err != nil || !there {
 		return err
 	}
+	const advice = "run onceward serve on it, or unset ONCEWARD_DATABASE_URL for a private Postgres"
 	var tenant string
-	err = conn.QueryRow(ctx, `SELECT tenant_id FROM tenants WHERE tenant_id NOT IN ($1, $2) LIMIT 1`, demoTenant, otherTenant).Scan(&tenant)
+	err = conn.QueryRow(ctx, `SELECT tenant_id FROM tenants ORDER BY tenant_id IN ($1, $2) LIMIT 1`, demoTenant, otherTenant).Scan(&tenant)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
-	default:
-		return fmt.Errorf("the ledger at --database-url (ONCEWARD_DATABASE_URL) has tenant %q, which is not one of dev's: run onceward serve on it", tenant)
+	case tenant != demoTenant && tenant != otherTenant:
+		return fmt.Errorf("the ledger at --database-url (ONCEWARD_DATABASE_URL) has tenant %q, which is not one of dev's: %s", tenant, advice)
 	}
+	var own bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM installation WHERE provider_key_fingerprint = $1)`, fingerprint[:]).Scan(&own); err != nil {
+		return err
+	}
+	if !own {
+		return fmt.Errorf("the ledger at --database-url (ONCEWARD_DATABASE_URL) has tenant %q, and was not made by this dev: its secrets are not those of the data folder: %s", tenant, advice)
+	}
+	return nil
 }
 
 // serveLogin is the login of dev's serving role.
@@ -68,8 +79,9 @@ const serveLogin = "onceward_dev_serve"
 
 // prepareLedger migrates, makes the demo's table, tenants and keys, and returns
 // the URL of a login that may only serve. A login belongs to the whole server;
-// the password becomes its password.
-func prepareLedger(ctx context.Context, ownerURL, login, password string, keys []demoKey) (string, error) {
+// the password becomes its password. The ledger is bound to the secrets with this
+// fingerprint before it has a key: that is how dev knows it again.
+func prepareLedger(ctx context.Context, ownerURL, login, password string, keys []demoKey, fingerprint [32]byte) (string, error) {
 	if _, err := migrations.Up(ctx, ownerURL); err != nil {
 		return "", err
 	}
@@ -90,7 +102,7 @@ func prepareLedger(ctx context.Context, ownerURL, login, password string, keys [
 		GRANT onceward_serve TO %[1]s;`, login, password)); err != nil {
 		return "", fmt.Errorf("serving role: %w", err)
 	}
-	if err := ensureDemoKeys(ctx, ownerURL, keys); err != nil {
+	if err := ensureDemoKeys(ctx, ownerURL, keys, fingerprint); err != nil {
 		return "", err
 	}
 	u, err := url.Parse(ownerURL)
@@ -102,12 +114,15 @@ func prepareLedger(ctx context.Context, ownerURL, login, password string, keys [
 }
 
 // ensureDemoKeys stores demo keys and makes their tenants.
-func ensureDemoKeys(ctx context.Context, ownerURL string, keys []demoKey) error {
+func ensureDemoKeys(ctx context.Context, ownerURL string, keys []demoKey, fingerprint [32]byte) error {
 	store, err := postgres.Open(ctx, ownerURL)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	if err := store.CheckInstallation(ctx, fingerprint); err != nil {
+		return err
+	}
 	for _, demo := range keys {
 		key, err := apikey.Parse(demo.text)
 		if err != nil {

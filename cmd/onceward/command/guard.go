@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -34,6 +35,9 @@ func (g guarded) do(f func(*guardsql.Store) error) error {
 	}
 	db := stdlib.OpenDB(*config)
 	err = f(guardsql.New(db))
+	if sqlState(err) == pgerrcode.UndefinedTable {
+		err = fmt.Errorf("that database has no table onceward_guard: --guard-database-url is the internal service's own, with the table of guardsql.Schema (docs/enforce.md): %w", err)
+	}
 	return errors.Join(err, db.Close())
 }
 

@@ -27,10 +27,10 @@ func (*keysCmd) Help() string { return (*keyCreateCmd)(nil).Help() }
 
 type keyCreateCmd struct {
 	owner
-	Tenant  string        `arg:"" help:"Tenant of the key."`
-	Actor   string        `required:"" help:"Who will use it: shown in operations and reviews."`
-	Role    []string      `required:"" enum:"agent,reviewer,auditor,admin" help:"agent, reviewer, auditor or admin; auditor can be given beside another."`
-	Expires time.Duration `help:"How long it is valid, as in 720h; for ever when not given."`
+	Tenant  string   `arg:"" help:"Tenant of the key."`
+	Actor   string   `required:"" help:"Who will use it: shown in operations and reviews."`
+	Role    []string `required:"" enum:"agent,reviewer,auditor,admin" help:"agent, reviewer, auditor or admin; auditor can be given beside another."`
+	Expires span     `placeholder:"TIME" help:"How long it is valid, as in 12h or 90d; for ever when not given."`
 }
 
 func (*keyCreateCmd) Help() string {
@@ -39,9 +39,6 @@ func (*keyCreateCmd) Help() string {
 
 // Run creates the key and prints it.
 func (c *keyCreateCmd) Run(ctx context.Context, s streams) error {
-	if c.Expires < 0 {
-		return fmt.Errorf("%w: --expires cannot be negative", errUsage)
-	}
 	if err := checkRoles(c.Role); err != nil {
 		return fmt.Errorf("%w: --role: %w", errUsage, err)
 	}
@@ -50,7 +47,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, s streams) error {
 		hash := key.Hash()
 		credential := postgres.Credential{Tenant: c.Tenant, KeyID: key.ID, Hash: hash[:], Actor: c.Actor, Roles: c.Role}
 		if c.Expires > 0 {
-			credential.ExpiresAt = time.Now().Add(c.Expires)
+			credential.ExpiresAt = time.Now().Add(time.Duration(c.Expires))
 		}
 		if err := store.AddCredential(ctx, credential); err != nil {
 			if sqlState(err) == pgerrcode.ForeignKeyViolation {
@@ -78,7 +75,7 @@ type keyRotateCmd struct {
 	Tenant  string        `arg:"" help:"Tenant of the key."`
 	ID      string        `arg:"" help:"Id of the key, as keys list shows it."`
 	Overlap time.Duration `default:"24h" help:"How long the former key is still good; 0s ends it within a second."`
-	Expires time.Duration `help:"How long the new key is valid; as long as the former was when not given."`
+	Expires span          `placeholder:"TIME" help:"How long the new key is valid, as in 12h or 90d; as long as the former was when not given."`
 }
 
 func (*keyRotateCmd) Help() string {
@@ -91,15 +88,15 @@ before the overlap is over. Of a key that leaked nothing should overlap: revoke 
 
 // Run makes the new key and prints it.
 func (c *keyRotateCmd) Run(ctx context.Context, s streams) error {
-	if c.Overlap < 0 || c.Expires < 0 {
-		return fmt.Errorf("%w: --overlap and --expires cannot be negative", errUsage)
+	if c.Overlap < 0 {
+		return fmt.Errorf("%w: --overlap cannot be negative", errUsage)
 	}
 	return c.do(ctx, func(store *postgres.Store) error {
 		key := apikey.New(c.Tenant)
 		hash := key.Hash()
 		next := postgres.Credential{KeyID: key.ID, Hash: hash[:]}
 		if c.Expires > 0 {
-			next.ExpiresAt = time.Now().Add(c.Expires)
+			next.ExpiresAt = time.Now().Add(time.Duration(c.Expires))
 		}
 		made, err := store.RotateCredential(ctx, c.Tenant, c.ID, next, c.Overlap)
 		if errors.Is(err, ledger.ErrNotFound) {

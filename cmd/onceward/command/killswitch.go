@@ -119,6 +119,10 @@ func (c *switches) turn(ctx context.Context, s streams, t target, reason string,
 			} else if err != nil {
 				return err
 			}
+			if stopped && (t.ActionType != "" || t.Provider != "") {
+				// The ledger does not know what servers can do, and a typo stops nothing.
+				fmt.Fprintln(s.err, "The name was not checked: onceward actions has those that a server knows.")
+			}
 			list, err := store.KillSwitches(ctx, tenant)
 			if err != nil {
 				return err

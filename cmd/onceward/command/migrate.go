@@ -23,7 +23,7 @@ func (*migrateCmd) Help() string {
 func (c *migrateCmd) Run(ctx context.Context, s streams) error {
 	version, err := migrations.Up(ctx, c.DatabaseURL)
 	if err != nil {
-		return err
+		return withAdvice(err)
 	}
 	if c.Demo {
 		conn, err := pgx.Connect(ctx, c.DatabaseURL)

@@ -101,6 +101,9 @@ func (c *policyCheckCmd) Run(s streams, o Options) error {
 	if err != nil {
 		return err
 	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s: no .yaml files there", strings.Join(c.Paths, ", "))
+	}
 	policies, err := policy.Load(files)
 	if err != nil {
 		return faulty(s, err)

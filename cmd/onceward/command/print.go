@@ -22,7 +22,7 @@ func printOperation(w io.Writer, op *oncewardv1.Operation) {
 	line("operation", op.GetId())
 	line("action", op.GetActionType())
 	line("key", op.GetIdempotencyKey())
-	line("amount", op.GetAmount()+" "+op.GetCurrency())
+	line("amount", strings.TrimSpace(op.GetAmount()+" "+op.GetCurrency()))
 	line("state", lower(op.GetState().String(), "OPERATION_STATE_")+", effect "+lower(op.GetEffect().String(), "EFFECT_"))
 	if r := op.GetReceipt(); r != nil {
 		line("receipt", r.GetProviderReference()+" "+r.GetJson())
@@ -67,11 +67,11 @@ func printDuplicate(w io.Writer, d *oncewardv1.Duplicate) {
 	if d == nil {
 		return
 	}
-	cause := lower(d.GetCause().String(), "RETRY_CAUSE_")
 	if d.GetCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
-		cause = "cause not known"
+		fmt.Fprintf(w, "duplicate  %s\n", d.GetExplanation()) // it says that the cause is not known
+		return
 	}
-	fmt.Fprintf(w, "duplicate  %s: %s\n", cause, d.GetExplanation())
+	fmt.Fprintf(w, "duplicate  %s: %s\n", lower(d.GetCause().String(), "RETRY_CAUSE_"), d.GetExplanation())
 }
 
 // printPreview writes what would happen to a request, and why.

@@ -50,12 +50,12 @@ func (c *getCmd) Run(ctx context.Context, s streams) error {
 
 type listCmd struct {
 	client
-	State      []string      `enum:"pending,running,succeeded,unknown,failed,needs_review" help:"Only these states; can be repeated."`
-	ActionType string        `help:"Only this action type."`
-	RunID      string        `name:"run" help:"Only this run."`
-	Since      time.Duration `help:"Only operations recorded in this time, as in 24h."`
-	Limit      int32         `default:"50" help:"At most this many, 1 to 200."`
-	PageToken  string        `help:"Of a page before, as its last line shows."`
+	State      []string `enum:"pending,running,succeeded,unknown,failed,needs_review" help:"Only these states; can be repeated."`
+	ActionType string   `help:"Only this action type."`
+	RunID      string   `name:"run" help:"Only this run."`
+	Since      span     `placeholder:"TIME" help:"Only operations recorded in this time, as in 24h or 7d."`
+	Limit      int32    `default:"50" help:"At most this many, 1 to 200."`
+	PageToken  string   `help:"Of a page before, as its last line shows."`
 }
 
 func (*listCmd) Help() string {
@@ -75,7 +75,7 @@ func (c *listCmd) Run(ctx context.Context, s streams) error {
 		filter.States = append(filter.States, oncewardv1.OperationState(value))
 	}
 	if c.Since > 0 {
-		filter.CreatedAfter = timestamppb.New(time.Now().Add(-c.Since))
+		filter.CreatedAfter = timestamppb.New(time.Now().Add(-time.Duration(c.Since)))
 	}
 	resp, err := oncewardv1.NewActionServiceClient(conn).ListOperations(ctx, &oncewardv1.ListOperationsRequest{
 		PageSize: c.Limit, PageToken: c.PageToken, Filter: filter,

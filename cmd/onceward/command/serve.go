@@ -45,8 +45,8 @@ type serveCmd struct {
 	ReconcileInterval time.Duration `env:"ONCEWARD_RECONCILE_INTERVAL" default:"1s" help:"Time between two rounds of the reconciler."`
 	ReconcileLease    time.Duration `env:"ONCEWARD_RECONCILE_LEASE" default:"1m" help:"How long a process has an operation in doubt to itself: one that is killed keeps it that long. Looks at a provider may take a third of it."`
 
-	LogLevel  slog.Level `env:"ONCEWARD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
-	LogFormat string     `env:"ONCEWARD_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
+	LogLevel  logLevel `env:"ONCEWARD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string   `env:"ONCEWARD_LOG_FORMAT" default:"json" enum:"json,text" help:"json or text."`
 
 	DemoProviderURL       string        `env:"ONCEWARD_DEMO_PROVIDER_URL" name:"demo-provider-url" help:"Register the demo actions on this fake provider."`
 	DemoProviderTokenFile string        `env:"ONCEWARD_DEMO_PROVIDER_TOKEN_FILE" type:"existingfile" help:"File with the fake provider's token."`
@@ -89,7 +89,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		return err
 	}
 	app.TuneMemory()
-	log, flush := logs.New(s.err, logForm(c.LogLevel, c.LogFormat == "json"))
+	log, flush := logs.New(s.err, logForm(slog.Level(c.LogLevel), c.LogFormat == "json"))
 	defer flush()
 	own, err := c.adapters(o)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		log.Info("serving public keys", "address", config.HTTP.Addr().String(), "tls", config.HTTPTLS != nil)
 	}
 	if config.Reconcile {
-		log.Info("reconciling", "interval", c.ReconcileInterval)
+		log.Info("reconciling", "interval", c.ReconcileInterval.String())
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
