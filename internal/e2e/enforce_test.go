@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,7 +19,6 @@ import (
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/internal/signing"
-	"github.com/onceward/onceward/ledger"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -113,19 +113,14 @@ func (c credit) Execute(ctx context.Context, call actions.Call) actions.Outcome 
 	}
 }
 
-// enforcing records every operation under the stage enforce.
-type enforcing struct{ app.Ledger }
-
-func (l enforcing) Open(ctx context.Context, o ledger.Opening) (ledger.Operation, bool, error) {
-	op, created, err := l.Ledger.Open(ctx, o)
-	op.Stage = ledger.StageEnforce
-	return op, created, err
-}
-
-func (l enforcing) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation, error) {
-	op, err := l.Ledger.Start(ctx, c)
-	op.Stage = ledger.StageEnforce
-	return op, err
+// creditPolicy lets planners grant credit in a stage.
+func creditPolicy(version, stage string) string {
+	return fmt.Sprintf(`kind: policy
+tenant: acme
+version: %q
+stages: {action_types: {billing.*: %s}}
+allow: [{id: planners, actors: ["planner*"], action_types: [billing.*]}]
+`, version, stage)
 }
 
 // TestEnforce: an internal service takes writes of Onceward's alone, makes each
@@ -135,20 +130,13 @@ func TestEnforce(t *testing.T) {
 	service := &internalService{}
 	service.server = httptest.NewServer(service)
 	t.Cleanup(service.server.Close)
-	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{credit{service.server.URL}}})
+	w := apptest.New(t, apptest.Options{
+		Adapters: []actions.Adapter{credit{service.server.URL}}, Policies: map[string]string{"acme.yaml": creditPolicy("1", "enforce")},
+	})
 	public := listen(t, "127.0.0.1:0")
 	keysURL := "http://" + public.Addr().String() + signing.KeysPath
 	var keys *secrets.Secrets
-	enforced := true
-	start := func(change func(*app.Config)) *apptest.Replica {
-		return w.Start(t, func(c *app.Config) {
-			if keys = c.Secrets; enforced {
-				c.WrapLedger = func(l app.Ledger) app.Ledger { return enforcing{l} }
-			}
-			change(c)
-		})
-	}
-	r := start(func(c *app.Config) { c.HTTP = public })
+	r := w.Start(t, func(c *app.Config) { keys, c.HTTP = c.Secrets, public })
 	service.guardWith(t, keysURL, app.Issuer(keys))
 	grant := func(run string) *oncewardv1.RequestActionRequest {
 		req := apptest.Note("x", run)
@@ -186,11 +174,11 @@ func TestEnforce(t *testing.T) {
 	must(secrets.Promote(w.SecretsDir, secrets.Signing))
 	w.AskIn(t, r, grant("rotated"), succeeded)
 	want(3)
-	r.Stop()
 
 	// Without the stage there is no token, and the service refuses.
-	enforced = false
-	w.AskIn(t, start(func(*app.Config) {}), grant("unenforced"), failed)
+	w.WritePolicy(t, "acme.yaml", creditPolicy("2", "reconcile"))
+	inForce(t, w, r, "2")
+	w.AskIn(t, r, grant("unenforced"), failed)
 	want(3)
 }
 
