@@ -130,7 +130,8 @@ func (s steps) claim(ctx context.Context, o ledger.Opening) (c claimed, err erro
 		return c, err
 	}
 	return c, pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, claimOperationSQL, args...).Scan(&c.at, &c.lease, &c.horizon)
+		var chain []byte
+		err := tx.QueryRow(ctx, claimOperationSQL, args...).Scan(&c.at, &c.lease, &c.horizon, &chain)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errTaken
 		}
@@ -141,7 +142,7 @@ func (s steps) claim(ctx context.Context, o ledger.Opening) (c claimed, err erro
 		if _, err := tx.Exec(ctx, claimLeaseSQL, p.Tenant, uuid.NewString(), c.lease, p.Key); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, claimAuditSQL, p.Tenant, p.ID, p.Key, p.ArgsHash[:], p.RequestedBy)
+		_, err = tx.Exec(ctx, claimAuditSQL, p.Tenant, p.ID, p.Key, p.ArgsHash[:], p.RequestedBy, c.at, chain)
 		return err
 	})
 }
@@ -163,12 +164,14 @@ func (s steps) confirm(ctx context.Context, c ledger.Change) (done confirmed, er
 			return ledger.ErrFenced
 		}
 		done.revision++
-		if err := tx.QueryRow(ctx, settleOperationSQL, p.Tenant, p.Key, c.ProviderReference, string(ledger.StorableReceipt(c.Receipt))).
-			Scan(&done.at, &done.windowEnds); err != nil {
+		var chain []byte
+		detail, outcome := ledger.StorableText(c.Detail), ledger.StorableText(c.AttemptOutcome)
+		if err := tx.QueryRow(ctx, settleOperationSQL, p.Tenant, p.Key, c.ProviderReference, string(ledger.StorableReceipt(c.Receipt)),
+			c.Actor, detail, outcome).Scan(&done.at, &done.windowEnds, &chain); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, settleAuditSQL, p.Tenant, p.ID, done.revision, p.Attempt, p.Epoch, p.ArgsHash[:],
-			c.Actor, ledger.StorableText(c.Detail), ledger.StorableText(c.AttemptOutcome))
+			c.Actor, detail, outcome, done.at, c.ProviderReference, chain)
 		return err
 	})
 }
