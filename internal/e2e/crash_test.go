@@ -38,8 +38,12 @@ func TestCrashAtEachPoint(t *testing.T) {
 				w := apptest.New(t, apptest.Options{})
 				child := w.StartChild(t, apptest.ChildOptions{Crash: c.point})
 				if c.point == apptest.AfterSettle {
-					// It may hear of the commit, by the poll of others' work, before it dies.
-					_, _ = w.Try(t.Context(), child.Replica, act.request("crash"))
+					// The poll of others' work may tell of the commit before the process is
+					// dead: then it is the truth that the caller gets.
+					resp, err := w.Try(t.Context(), child.Replica, act.request("crash"))
+					if told := err == nil && resp.GetOperation().GetState() == succeeded; !told && status.Code(err) != codes.Unavailable {
+						t.Fatalf("the caller of a process that died got %v, %v", resp, err)
+					}
 				} else {
 					wantLeftAlone(t, w, child, act.request("crash"))
 				}

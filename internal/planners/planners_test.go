@@ -122,7 +122,7 @@ func (p *planner) ask(ctx context.Context, req *oncewardv1.RequestActionRequest)
 		explained := map[string]bool{
 			"BUDGET_EXHAUSTED": metadata["budget"] != "" && metadata["limit"] != "", "POLICY_DENIED": metadata["rule"] != "",
 			"INTENT_OPEN": metadata["operation_id"] != "", "INTENT_QUIET": metadata["operation_id"] != "",
-			"IDEMPOTENCY_KEY_REUSED": metadata["operation_id"] != "", "INVALID_ARGUMENTS": true, "STOPPED": metadata["reason"] != "",
+			"IDEMPOTENCY_KEY_REUSED": metadata["operation_id"] != "", "INVALID_ARGUMENTS": namesFields(err), "STOPPED": metadata["reason"] != "",
 		}[reason]
 		if !explained {
 			p.complain("%s: a refusal that explains nothing: %v %v", req.GetActionType(), err, metadata)
@@ -159,6 +159,16 @@ func infoOf(err error) (reason string, metadata map[string]string) {
 		}
 	}
 	return "", nil
+}
+
+// namesFields reports whether a refusal says which fields are wrong.
+func namesFields(err error) bool {
+	for _, d := range status.Convert(err).Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			return len(bad.GetFieldViolations()) > 0
+		}
+	}
+	return false
 }
 
 func reasonOf(err error) string {
