@@ -203,7 +203,7 @@ func TestStatisticsReadByIndex(t *testing.T) {
 	db := ledgertest.NewDatabase(t)
 	db.Exec(t, `
 		INSERT INTO tenants SELECT 't' || n FROM generate_series(0, 49) n;
-		INSERT INTO tallies SELECT 't' || n % 50, date_trunc('hour', now()) - n * interval '1 hour', 'a', 'executed', '', false, '', 1, 0 FROM generate_series(1, 5000) n;
+		INSERT INTO tallies SELECT 't' || n % 50, date_trunc('hour', now()) - n / 50 * interval '1 hour', 'a', 'executed', '', false, '', 1, 0 FROM generate_series(1, 5000) n;
 		INSERT INTO tally_batches SELECT 't' || n % 50, gen_random_uuid(), now() - n * interval '1 minute' FROM generate_series(1, 5000) n;
 		INSERT INTO observations SELECT 't' || n % 50, gen_random_uuid(), now() - n * interval '1 minute', 'x', 'a', 'k' || n, sha256('a'), '{}', 'execute', '{}', 1, 'EUR'
 			FROM generate_series(1, 5000) n;
