@@ -223,7 +223,8 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if err != nil {
 		return ledger.Operation{}, err
 	}
-	if op.LastEvent == ledger.Approve || op.LastEvent == ledger.Release {
+	judged := letGoOn(op)
+	if judged {
 		change, err := d.recheck(ctx, op, action, args)
 		if err != nil || change != nil {
 			return d.moveInstead(ctx, change, err)
@@ -247,7 +248,36 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 		return ledger.Operation{}, err
 	}
 	d.Changed(running)
+	if judged {
+		// The claim may have waited for the ledger, and the policy has not: what is
+		// in force now, before the first byte, decides.
+		if change, err := d.recheck(ctx, op, action, args); err != nil || change != nil {
+			return d.settle(running, action.Spec, judgedAnew(change, err)), nil
+		}
+	}
 	return d.run(p, running, claimed), nil
+}
+
+// codeJudgedAnew is the failure of an attempt that was claimed and not made, since
+// the policy has changed. The next attempt asks it again.
+const codeJudgedAnew = "policy_changed"
+
+// letGoOn reports whether an operation has not been sent since a reviewer let it go
+// on.
+func letGoOn(op ledger.Operation) bool {
+	return op.LastEvent == ledger.Approve || op.LastEvent == ledger.Release ||
+		op.LastEvent == ledger.Defer && op.Failure != nil && op.Failure.Code == codeJudgedAnew
+}
+
+// judgedAnew is proof that nothing was sent.
+func judgedAnew(change *ledger.Change, err error) actions.Outcome {
+	evidence := "0 bytes sent: the policy could not be asked again"
+	if err == nil {
+		evidence = "0 bytes sent: " + change.Detail
+	}
+	return actions.Outcome{Kind: actions.NotApplied, Failure: actions.Failure{
+		Code: codeJudgedAnew, Message: "Nothing was sent: the policy changed at that moment.", Evidence: evidence,
+	}}
 }
 
 // errNoRecheck: an approval could not be checked again. Nothing was sent.

@@ -102,7 +102,7 @@ func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actio
 		change.Detail = fmt.Sprintf("the policy %s refuses it now, by rule %s", d.Version, d.Rule)
 		change.Failure = &ledger.Failure{Code: "policy_denied", Message: fmt.Sprintf("A reviewer let it go on, and the policy has changed before it was sent: refused by rule %s: %s. Nothing was sent.", d.Rule, reason)}
 		return change, nil
-	case op.LastEvent == ledger.Approve && d.Effect == policy.RequireApproval && approvedUnder(full) != d.Version:
+	case wasApproved(full) && d.Effect == policy.RequireApproval && approvedUnder(full) != d.Version:
 		change.Event = ledger.Escalate
 		change.Detail = fmt.Sprintf("approved under policy %s; the policy is %s now", approvedUnder(full), d.Version)
 		change.Review = approvalReview(d)
@@ -110,6 +110,13 @@ func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actio
 	default:
 		return nil, nil
 	}
+}
+
+// wasApproved reports whether an operation goes on because reviewers approved it.
+// One whose review is not there was not approved by anybody that we know.
+func wasApproved(op ledger.Operation) bool {
+	return op.LastEvent == ledger.Approve ||
+		op.Review != nil && op.Review.Reason == ledger.ApprovalRequired && op.Review.Decision == ledger.Approved
 }
 
 // approvedUnder is the version of the policy that the last review of an operation
