@@ -91,6 +91,10 @@ type Run struct {
 	ToolVersion string `json:"tool_version,omitempty"`
 	Agent       string `json:"agent,omitempty"`
 	Instance    string `json:"instance,omitempty"`
+	// TraceParent is the span that recorded the operation, as W3C Trace Context
+	// writes it; empty where its trace is not kept. What is done about the operation
+	// later, in whatever process, belongs to the same trace.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // Failure is why an operation has no receipt. It holds nothing secret.

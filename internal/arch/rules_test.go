@@ -41,6 +41,7 @@ var mustExist = []string{
 	"internal/policies",
 	"internal/providers",
 	"internal/strictyaml",
+	"internal/telemetry",
 	"internal/yamlfiles",
 	"internal/secrets",
 	"internal/signing",
@@ -305,6 +306,13 @@ var arrows = []struct {
 		why:  "it is data",
 	},
 	{
+		from: []string{
+			"actions/...", "dispatch", "guard/...", "inbox", "ledger/...", "policy/...", "reconciler", "server",
+		},
+		never: []string{"github.com/prometheus/...", "go.opentelemetry.io/otel/sdk/...", "internal/telemetry"},
+		why:   "who is observed does not know by whom: metrics are small interfaces, traces the API alone",
+	},
+	{
 		from: []string{"internal/arch"},
 		may:  []string{stdlib},
 		why:  "the judge depends on nobody it judges",
@@ -321,7 +329,7 @@ var gates = []struct {
 		to: []string{"google.golang.org/grpc/...", "google.golang.org/genproto/..."},
 		from: []string{
 			"server/...", "cmd/...", "client/...", "proto/...", "internal/app/...", "internal/apptest/...", "internal/demo/...",
-			"actions/grpcaction", "examples/grpc-adapter", "proof/...", "guard/guardgrpc",
+			"actions/grpcaction", "examples/grpc-adapter", "proof/...", "guard/guardgrpc", "internal/telemetry",
 		},
 		why: "domain code speaks typed errors; one file of the server makes statuses of them",
 	},
