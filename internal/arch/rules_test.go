@@ -33,6 +33,7 @@ var mustExist = []string{
 	"internal/apptest",
 	"internal/auditchain",
 	"internal/demo",
+	"internal/doctor",
 	"internal/forecast",
 	"internal/identity",
 	"internal/jws",
@@ -311,6 +312,12 @@ var arrows = []struct {
 		},
 		never: []string{"github.com/prometheus/...", "go.opentelemetry.io/otel/sdk/...", "internal/telemetry"},
 		why:   "who is observed does not know by whom: metrics are small interfaces, traces the API alone",
+	},
+	{
+		from:  []string{"internal/doctor"},
+		may:   []string{stdlib, "actions", "dispatch", "github.com/jackc/pgx/v5/..."},
+		never: []string{"server", "reconciler", "cmd/..."},
+		why:   "it looks at an installation that may not run",
 	},
 	{
 		from: []string{"internal/arch"},
