@@ -67,7 +67,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.Uint64Var(&o.Seed, "seed", 0, "the schedule of faults and requests; 0 takes one from the clock")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long there are faults and requests")
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas that serve callers; one more only reconciles")
-	flags.IntVar(&o.Clients, "clients", 12, "callers at once")
+	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
 	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
 	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))

@@ -13,7 +13,7 @@ type Options struct {
 	Seed     uint64
 	Duration time.Duration // of faults and requests; judging comes after; default 1 min
 	Replicas int           // that serve callers; default 3
-	Clients  int           // callers at once; default 12
+	Clients  int           // callers at once; default 24
 	// Rate is how many steps all callers together take in a second; default 30. A step
 	// is one to six calls.
 	Rate float64
@@ -41,7 +41,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Duration = orDefault(o.Duration, time.Minute)
 	o.Replicas = orDefault(o.Replicas, 3)
-	o.Clients = orDefault(o.Clients, 12)
+	o.Clients = orDefault(o.Clients, 24)
 	o.Rate = orDefault(o.Rate, 30)
 	o.Gap = orDefault(o.Gap, 1200*time.Millisecond)
 	o.Patience = orDefault(o.Patience, 2*time.Minute)

@@ -21,15 +21,16 @@ func Check(calls []Call, patience time.Duration) []Finding {
 	type key struct{ tenant, key string }
 	byKey := map[key][]porcupine.Operation{}
 	for _, c := range calls {
-		if c.Answer == Nothing && c.Kind != Request {
-			continue // it may have been anything
-		}
-		o := porcupine.Operation{ClientId: c.Client, Input: nil, Output: c, Call: int64(c.Invoked), Return: int64(c.Returned)}
-		if c.Answer == Nothing {
-			o.Return = o.Call // see register.step
-		}
 		k := key{c.Tenant, c.Key}
-		byKey[k] = append(byKey[k], o)
+		if c.Kind == Request && (c.Answer == Nothing || c.Answer == Told) {
+			asked := c
+			asked.Answer = Nothing
+			// See register.step for why it needs no end.
+			byKey[k] = append(byKey[k], porcupine.Operation{ClientId: c.Client, Output: asked, Call: int64(c.Invoked), Return: int64(c.Invoked)})
+		}
+		if c.Answer != Nothing {
+			byKey[k] = append(byKey[k], porcupine.Operation{ClientId: c.Client, Output: c, Call: int64(c.Invoked), Return: int64(c.Returned)})
+		}
 	}
 	nondeterministic := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{register{}} },

@@ -13,8 +13,8 @@ type register struct {
 	end       ledger.State
 	receipt   string // of a success
 
-	// Sets of arguments that requests without an answer may still bring: to a free
-	// key, and to an operation that failed.
+	// Sets of arguments that requests may bring from now on: to a free key, and to an
+	// operation that failed.
 	mayTake, mayCorrect uint64
 }
 
@@ -24,7 +24,9 @@ func (r register) step(c Call) []register {
 	switch c.Answer {
 	case Nothing:
 		// It may happen later, or never: it stays possible. So this call has its place in
-		// the order at once, and the search need not try every later one.
+		// the order at once, and the search need not try every later one. A request that
+		// was answered comes here before its answer: between the two others may see what
+		// it has begun.
 		if c.Kind == Request {
 			r.mayTake |= 1 << c.Arguments
 			if c.Corrects {
@@ -47,8 +49,7 @@ func (r register) step(c Call) []register {
 	return nil
 }
 
-// worlds are the register, and what calls without an answer may have made of it
-// meanwhile.
+// worlds are the register, and what requests may have made of it meanwhile.
 func (r register) worlds() []register {
 	out := []register{r}
 	for a := range 64 {
@@ -72,17 +73,6 @@ func (r register) told(c Call) []register {
 	var out []register
 	worlds := r.worlds()
 	if c.Kind == Request {
-		taken := r
-		switch {
-		case !r.held:
-			taken.held, taken.arguments = true, c.Arguments
-			worlds = append(worlds, taken)
-		case c.Corrects && r.arguments != c.Arguments && r.end != ledger.Succeeded:
-			// An operation that failed begins anew. (One that is open here failed, and
-			// nobody was told.)
-			taken.arguments, taken.end = c.Arguments, ""
-			worlds = append(worlds, taken)
-		}
 		worlds = keep(worlds, func(w register) bool { return w.arguments == c.Arguments })
 	}
 	for _, w := range worlds {
