@@ -17,22 +17,21 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
-	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/internal/crashpoint"
 )
 
-// CrashPoint is where a child kills itself (SIGKILL).
-type CrashPoint string
+// CrashPoint is where a child kills itself (SIGKILL): one of [crashpoint.Points].
+type CrashPoint = crashpoint.Point
 
-// The crash points. "The provider has applied it, the answer has not come" is
-// the parent's to bring about: it holds the answer with a gate and kills.
+// The crash points, for tests' brevity.
 const (
-	NoCrash      CrashPoint = ""
-	BeforeClaim  CrashPoint = "before_claim"  // the request was admitted, nothing is recorded
-	AfterClaim   CrashPoint = "after_claim"   // the claim is committed, nothing is sent
-	BeforeSettle CrashPoint = "before_settle" // the answer has arrived, nothing of it is recorded
-	AfterSettle  CrashPoint = "after_settle"  // the outcome is committed, nobody was told
-	AfterLease   CrashPoint = "after_lease"   // the reconciler holds the lease of an unknown operation
-	BeforeMove   CrashPoint = "before_move"   // the reconciler has found something and not recorded it
+	NoCrash      = crashpoint.None
+	BeforeClaim  = crashpoint.BeforeClaim
+	AfterClaim   = crashpoint.AfterClaim
+	BeforeSettle = crashpoint.BeforeSettle
+	AfterSettle  = crashpoint.AfterSettle
+	AfterLease   = crashpoint.AfterLease
+	BeforeMove   = crashpoint.BeforeMove
 )
 
 // ChildOptions say what a child does.
@@ -96,7 +95,11 @@ func runChild(told string) error {
 		config.ReconcileInterval = c.ReconcileInterval
 	}
 	if c.Crash != NoCrash {
-		config.WrapLedger = func(l app.Ledger) app.Ledger { return &crasher{l, c.Crash} }
+		config.WrapLedger = func(l app.Ledger) app.Ledger {
+			crasher := &crashpoint.Crasher{Ledger: l, Die: crashpoint.Kill}
+			crasher.Arm(c.Crash)
+			return crasher
+		}
 	}
 	service, err := app.New(ctx, config)
 	if err != nil {
@@ -105,53 +108,6 @@ func runChild(told string) error {
 	go watch(ctx)
 	fmt.Println(config.Listener.Addr())
 	return service.Run(ctx)
-}
-
-// crasher is a ledger that kills its process at one point.
-type crasher struct {
-	app.Ledger
-	at CrashPoint
-}
-
-func (c *crasher) reach(point CrashPoint) {
-	if point != c.at {
-		return
-	}
-	// SIGKILL cannot be handled: no deferred function, no flush, as in a crash.
-	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-		panic(err)
-	}
-	select {}
-}
-
-func (c *crasher) Open(ctx context.Context, o ledger.Opening) (ledger.Operation, bool, error) {
-	c.reach(BeforeClaim)
-	op, created, err := c.Ledger.Open(ctx, o)
-	if created {
-		c.reach(AfterClaim)
-	}
-	return op, created, err
-}
-
-func (c *crasher) Apply(ctx context.Context, change ledger.Change) (ledger.Operation, error) {
-	before, after := BeforeSettle, AfterSettle
-	if change.Operation.State == ledger.Unknown {
-		before, after = BeforeMove, NoCrash
-	}
-	c.reach(before)
-	op, err := c.Ledger.Apply(ctx, change)
-	if err == nil && after != NoCrash {
-		c.reach(after)
-	}
-	return op, err
-}
-
-func (c *crasher) LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error) {
-	ops, err := c.Ledger.LeaseUnknown(ctx, limit, lease)
-	if len(ops) > 0 {
-		c.reach(AfterLease)
-	}
-	return ops, err
 }
 
 // Child is a replica in a process of its own.

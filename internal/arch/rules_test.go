@@ -32,6 +32,7 @@ var mustExist = []string{
 	"internal/app",
 	"internal/apptest",
 	"internal/auditchain",
+	"internal/crashpoint",
 	"internal/demo",
 	"internal/doctor",
 	"internal/forecast",
@@ -64,6 +65,7 @@ var mustExist = []string{
 var testSupport = []string{
 	"actions/actionstest/...",
 	"internal/apptest/...",
+	"internal/crashpoint/...",
 	"internal/pgtest/...",
 	"ledger/ledgertest/...",
 }
@@ -365,7 +367,7 @@ var gates = []struct {
 	},
 	{
 		to:   []string{"internal/app/..."},
-		from: []string{"internal/app/...", "internal/apptest/...", "proof/...", "cmd/..."},
+		from: []string{"internal/app/...", "internal/apptest/...", "internal/crashpoint", "proof/...", "cmd/..."},
 		why:  "it imports everybody, so that nobody else has to",
 	},
 	{

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onceward/onceward/chaos/campaign"
+	"github.com/onceward/onceward/chaos/replica"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program: a campaign, or a replica in one. It returns the exit code: 1 for
+// a law that was broken, 2 for a campaign that could not be run.
+func run(ctx context.Context, args []string, in io.Reader, out, logs io.Writer) int {
+	if told := os.Getenv(replica.Env); told != "" {
+		if err := replica.Run(ctx, told, in, out, logs); err != nil {
+			fmt.Fprintln(logs, "replica:", err)
+			return 1
+		}
+		return 0
+	}
+	o, err := options(args, logs)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(logs, "chaos:", err)
+		return 2
+	}
+	result, err := campaign.Run(ctx, o)
+	if err != nil {
+		fmt.Fprintf(logs, "chaos: %v (logs are in %s)\n", err, o.Dir)
+		return 2
+	}
+	if err := json.NewEncoder(out).Encode(result); err != nil {
+		fmt.Fprintln(logs, "chaos:", err)
+		return 2
+	}
+	if result.Violations > 0 {
+		fmt.Fprintf(logs, "chaos: %d violations; what is known of each is in %s\n", result.Violations, result.Stories)
+		return 1
+	}
+	return 0
+}
+
+// options reads the command line.
+func options(args []string, logs io.Writer) (campaign.Options, error) {
+	o := campaign.Options{Log: slog.New(slog.NewTextHandler(logs, nil))}
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.SetOutput(logs)
+	flags.Uint64Var(&o.Seed, "seed", 0, "the schedule of faults and requests; 0 takes one from the clock")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long there are faults and requests")
+	flags.IntVar(&o.Replicas, "replicas", 3, "replicas that serve callers; one more only reconciles")
+	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
+	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
+	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
+	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))
+	flags.StringVar(&o.Dir, "dir", "", "folder for databases, logs and stories; default a new one in the system's for temporary files")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano())
+	}
+	o.Faults, o.Sabotage = strings.Split(*faults, ","), replica.Sabotage(*sabotage)
+	var err error
+	if o.Program, err = os.Executable(); err != nil {
+		return o, err
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "onceward-chaos-"); err != nil {
+			return o, err
+		}
+	} else if err = os.MkdirAll(o.Dir, 0o711); err != nil {
+		return o, err
+	}
+	// Postgres runs as another account where this is root, and must get through.
+	return o, os.Chmod(o.Dir, 0o711)
+}
