@@ -45,6 +45,9 @@ func New(log *slog.Logger) (*Edges, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	// One of Toxiproxy's faults writes every step to zerolog's own logger, past the
+	// one that is given here.
+	zerolog.SetGlobalLevel(zerolog.Disabled)
 	return &Edges{log: log, server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}, nil
 }
 

@@ -126,8 +126,8 @@ func (f Fault) toxics(id int) ([]toxic, error) {
 		t.Type, t.Attributes = "limit_data", map[string]int64{"bytes": int64(cmp.Or(f.Bytes, 64))}
 	case Slice:
 		t.Type, t.Attributes = "slicer", map[string]int64{"average_size": int64(cmp.Or(f.Bytes, 16)), "size_variation": 1, "delay": 10}
-	case Cut:
-		fallthrough
+	case Cut: // is the listener's, not Toxiproxy's
+		return nil, nil
 	default:
 		return nil, fmt.Errorf("edge: there is no fault of kind %q; there are %v", f.Kind, Kinds())
 	}
