@@ -29,6 +29,7 @@ var mustExist = []string{
 	"guard/guardgrpc",
 	"guard/guardsql",
 	"inbox",
+	"internal/admin",
 	"internal/app",
 	"internal/apptest",
 	"internal/auditchain",
@@ -311,6 +312,12 @@ var arrows = []struct {
 		},
 		never: []string{"github.com/prometheus/...", "go.opentelemetry.io/otel/sdk/...", "internal/telemetry"},
 		why:   "who is observed does not know by whom: metrics are small interfaces, traces the API alone",
+	},
+	{
+		from:  []string{"internal/admin"},
+		may:   []string{stdlib, "github.com/prometheus/client_golang/..."},
+		never: []string{"ledger/...", "server/...", "internal/telemetry"},
+		why:   "it tells strangers whether a process is ready: what it does not know it cannot tell",
 	},
 	{
 		from: []string{"internal/arch"},
