@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
 	"sync"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -14,17 +17,41 @@ import (
 // for concurrent use.
 type serving struct {
 	*health.Server
+	draining context.Context // ends when those who watch are sent away
 
 	mu    sync.Mutex
 	away  bool     // the ledger
 	names []string // of services that need the ledger, and the empty one
 }
 
-func newServing() *serving {
-	s := &serving{Server: health.NewServer(), names: []string{""}}
+func newServing(draining context.Context) *serving {
+	s := &serving{Server: health.NewServer(), draining: draining, names: []string{""}}
 	s.tell()
 	return s
 }
+
+// Watch implements the health service. Whoever watches is told that the process is
+// leaving and watches on, until it takes no more calls: then the watch ends, since an
+// orderly stop waits for all that is under way.
+func (s *serving) Watch(in *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	err := s.Server.Watch(in, endingWatch{stream, ctx})
+	if s.draining.Err() != nil && stream.Context().Err() == nil {
+		return status.Error(codes.Unavailable, "the server is going away")
+	}
+	return err
+}
+
+// endingWatch is a watch with an end of its own.
+type endingWatch struct {
+	healthpb.Health_WatchServer
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (w endingWatch) Context() context.Context { return w.ctx }
 
 // needsLedger reports whether a service is of no use without the ledger. The catalogue
 // is in memory, and so is health.

@@ -107,7 +107,7 @@ type Server struct {
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
-		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(),
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
 		draining: draining, drain: drain,
