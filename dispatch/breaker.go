@@ -56,7 +56,11 @@ func Later(err error) (wait time.Duration, ok bool) {
 // recorded. It takes nothing: where several are admitted while one attempt may
 // try an open provider, the others are deferred.
 func (d *Dispatcher) Admit(tenant string, action *actions.Action) error {
-	return d.gates.of(tenant, action.Spec.Contract).admit()
+	err := d.gates.of(tenant, action.Spec.Contract).admit()
+	if err != nil {
+		d.held(action.Spec.Contract.Provider, err)
+	}
+	return err
 }
 
 // gates are the gates of all tenants' providers.
@@ -100,6 +104,22 @@ func (g *gates) of(tenant string, c actions.Contract) *gate {
 	return found
 }
 
+// gateOf is a gate and whose it is.
+type gateOf struct {
+	tenant string
+	gate   *gate
+}
+
+func (g *gates) list() []gateOf {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]gateOf, 0, len(g.all))
+	for key, known := range g.all {
+		list = append(list, gateOf{key.tenant, known})
+	}
+	return list
+}
+
 // gate is what one process lets through to one provider of one tenant. It is safe for
 // concurrent use.
 type gate struct {
@@ -137,6 +157,9 @@ func newGate(provider string, rules actions.Protection, log *slog.Logger) *gate 
 func (g *gate) idle() bool {
 	return g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0
 }
+
+// isOpen reports whether nothing at all is let through.
+func (g *gate) isOpen() bool { return g.breaker.State() == gobreaker.StateOpen }
 
 func (g *gate) changed(_ string, _, to gobreaker.State) {
 	switch to {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,6 +64,12 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credential) (policy.Principal, error)
 }
 
+// Kinds of ErrBadCredential that metrics tell apart.
+var (
+	errNoCredential = fmt.Errorf("%w: none", ErrBadCredential)
+	errUntrusted    = fmt.Errorf("%w: certificate", ErrBadCredential)
+)
+
 type principalKey struct{}
 
 // principalOf returns who asks. Interceptors have put it there; without one the
@@ -95,7 +102,7 @@ func (s *Server) identify(ctx context.Context, method string, again bool) (polic
 	credential, ok := credentialOf(ctx)
 	credential.Again = again
 	if !ok {
-		s.denials.credential(ctx, method, &CredentialError{Err: ErrBadCredential, Why: "no credential"})
+		s.denials.credential(ctx, method, &CredentialError{Err: errNoCredential, Why: "no credential"})
 		return nobody, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer TOKEN", once, or a client certificate`)
 	}
 	p, err := s.Authenticator.Authenticate(ctx, credential)

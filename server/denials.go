@@ -39,7 +39,10 @@ const (
 type denials struct {
 	record func(context.Context, ledger.Denial) error
 	log    *slog.Logger
-	queue  chan ledger.Denial
+	// metrics is told of credentials that were refused: of each, not only of those
+	// that are recorded one by one.
+	metrics Metrics
+	queue   chan ledger.Denial
 
 	mu sync.Mutex
 	// A tenant is here when a credential has proved it, so that there are no more
@@ -59,11 +62,12 @@ type denialBucket struct {
 }
 
 func newDenials(record func(context.Context, ledger.Denial) error, log *slog.Logger) *denials {
-	return &denials{record: record, log: log, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[denialKey]*denialBucket{}}
+	return &denials{record: record, log: log, metrics: unmeasured{}, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[denialKey]*denialBucket{}}
 }
 
 // credential notes a credential that was refused with err.
 func (d *denials) credential(ctx context.Context, method string, err error) {
+	d.metrics.Unauthenticated(whyUnauthenticated(err))
 	denial := ledger.Denial{Tenant: ledger.AllTenants, Verdict: ledger.Verdict{Decision: "deny", Reason: reasonUnauthenticated, Rule: "credential"}}
 	if errors.Is(err, ErrTenantInactive) {
 		denial.Reason = reasonTenantInactive

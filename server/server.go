@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -48,7 +50,7 @@ type Ledger interface {
 type Dispatcher interface {
 	Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (dispatch.Prepared, error)
 	Admit(tenant string, action *actions.Action) error
-	Reserve() (release func(), err error)
+	Reserve(provider string) (release func(), err error)
 	Go(p dispatch.Prepared, op ledger.Operation, claimed time.Time, release func())
 	Hasten(op ledger.Operation)
 	StoredArguments(ctx context.Context, op ledger.Operation) (actions.Arguments, error)
@@ -76,6 +78,11 @@ type Options struct {
 	SignReceipt func(op ledger.Operation) (string, error)
 	// Credentials are the transport's; nil is plain text, for loopback only.
 	Credentials credentials.TransportCredentials
+	// Metrics is told what is done with requests; nil: nobody is.
+	Metrics Metrics
+	// Tracers make the spans below those that StatsHandlers make; nil: there are
+	// none.
+	Tracers trace.TracerProvider
 	// StatsHandlers are told of every call: traces and metrics.
 	StatsHandlers []stats.Handler
 	// ReplayBytes bounds the memory of succeeded operations, from which
@@ -98,6 +105,7 @@ type Server struct {
 	tallies  *tallies
 	fates    *fates
 	denials  *denials
+	spans    optrace.Tracer
 	health   *serving
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -106,12 +114,18 @@ type Server struct {
 // New makes a server.
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
-	return &Server{
+	if o.Metrics == nil {
+		o.Metrics = unmeasured{}
+	}
+	s := &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
+		spans:    optrace.New(o.Tracers, "github.com/onceward/onceward/server"),
 		draining: draining, drain: drain,
 	}
+	s.tallies.metrics, s.denials.metrics = o.Metrics, o.Metrics
+	return s
 }
 
 // Changed tells the callers that wait for an operation of its new state, and

@@ -62,7 +62,11 @@ type Config struct {
 	// now; nil: as long as its connection lasts.
 	ClientTrusted func(chain []*x509.Certificate) bool
 
-	// StatsHandlers observe every call of the API: traces and metrics.
+	// Telemetry is told what happens; nil: nobody is. Who made it shuts it down, after
+	// Run.
+	Telemetry *telemetry.Telemetry
+
+	// StatsHandlers observe every call of the API, beside Telemetry.
 	StatsHandlers []stats.Handler
 
 	// Webhooks is where the providers' own calls come in; nil takes none. Plain
@@ -92,10 +96,6 @@ type Config struct {
 	// ReconcileLease is how long the reconciler has an operation in doubt to
 	// itself; zero is its default.
 	ReconcileLease time.Duration
-
-	// Telemetry is told how the process does; nil: nobody is. Who made it shuts it
-	// down, after Run.
-	Telemetry *telemetry.Telemetry
 
 	// Admin is where the process is asked how it is: /metrics, /healthz, /readyz; nil
 	// answers nowhere. Beyond loopback it wants AdminTLS and AdminToken, which is then
@@ -192,10 +192,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.WrapLedger != nil {
 		book = c.WrapLedger(store)
 	}
+	observed := observing(&c, &book)
 	changed := func(op ledger.Operation) { a.server.Changed(op) }
 	a.dispatcher, err = dispatch.New(dispatch.Options{
 		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey, Tokens: signer,
 		MaxInFlight: c.MaxInFlight, LeaseGrace: c.LeaseGrace, Changed: changed, Log: c.Log,
+		Metrics: observed.dispatch, Tracers: observed.tracers,
 		Recheck: func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
 			return a.server.Recheck(ctx, op, action, args)
 		},
@@ -212,6 +214,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
 		Authenticator: identity.New(identity.Options{Store: credentialStore{store}, File: c.Identity, Trusted: c.ClientTrusted}),
 		Policies:      c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
+		Metrics: observed.server, Tracers: observed.tracers,
 		ReplayBytes: replayBytes,
 		SignReceipt: func(op ledger.Operation) (string, error) {
 			text, err := signer.Receipt(op)
@@ -228,6 +231,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Webhooks != nil {
 		box, err := inbox.New(inbox.Options{
 			Ledger: store, Source: c.Source, Sensitive: c.Registry.SensitiveReceipts, Log: c.Log, PublicURL: c.WebhooksURL,
+			Metrics: observed.inbox,
 		})
 		if err != nil {
 			store.Close()
@@ -245,7 +249,11 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
+		Metrics: observed.reconciler, Tracers: observed.tracers,
 	})
+	if c.Telemetry != nil {
+		c.Telemetry.ObserveDispatcher(a.dispatcher)
+	}
 	return a, nil
 }
 

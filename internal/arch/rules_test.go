@@ -50,6 +50,7 @@ var mustExist = []string{
 	"internal/signing",
 	"ledger",
 	"ledger/ledgertest",
+	"ledger/optrace",
 	"ledger/postgres",
 	"migrations",
 	"policy",
@@ -201,6 +202,12 @@ var arrows = []struct {
 		why: "the ledger remembers what it is told; it knows neither providers nor callers",
 	},
 	{
+		from:  []string{"ledger/optrace"},
+		may:   []string{stdlib, "ledger", "go.opentelemetry.io/otel/..."},
+		never: []string{"go.opentelemetry.io/otel/sdk/...", "github.com/prometheus/..."},
+		why:   "it joins spans; where they go is not known to those who make them",
+	},
+	{
 		from: []string{"policy/..."},
 		but:  []string{"policy/policyfile/internal/schemagen"}, // a tool that writes files
 		never: append([]string{
@@ -210,7 +217,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"dispatch/..."},
-		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger", "ledger/optrace"},
 		never: []string{
 			"net/http/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -218,7 +225,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"reconciler/..."},
-		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "policy"},
+		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "ledger/optrace", "policy"},
 		never: []string{
 			"server/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -226,7 +233,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"server/..."},
-		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "policy", "internal/..."},
+		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "ledger/optrace", "policy", "internal/..."},
 		never: []string{
 			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
