@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -363,7 +364,7 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			d.log(op).Error("adapter panicked", "panic", r)
+			d.log(op).Error("adapter panicked", panics.Attr(r))
 			outcome = actions.Outcome{Failure: actions.Failure{Code: "adapter_panic", Evidence: "the adapter panicked"}}
 		}
 	}()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -154,7 +155,7 @@ func (b *Inbox) receive(w http.ResponseWriter, r *http.Request) {
 	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked):
-		log.Error("webhook source panicked", "panic", panicked.value)
+		log.Error("webhook source panicked", panicked.what)
 		tryAgain(w)
 		return
 	case errors.Is(err, actions.ErrMalformed):
@@ -207,7 +208,7 @@ func (b *Inbox) message(r *http.Request, body []byte) actions.Message {
 }
 
 // panicError is a source that panicked.
-type panicError struct{ value any }
+type panicError struct{ what slog.Attr }
 
 func (e *panicError) Error() string { return "the source panicked" }
 
@@ -216,7 +217,7 @@ func (e *panicError) Error() string { return "the source panicked" }
 func eventsOf(s actions.Source, tenant string, m actions.Message, now time.Time) (events []actions.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			events, err = nil, &panicError{p}
+			events, err = nil, &panicError{panics.Attr(p)}
 		}
 	}()
 	return s.Events(tenant, m, now)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -196,7 +197,7 @@ func (r *Reconciler) find(ctx context.Context, op ledger.Operation, spec actions
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			r.log(op).Error("look-up panicked", "panic", p)
+			r.log(op).Error("look-up panicked", panics.Attr(p))
 			finding = actions.Finding{Detail: "the adapter panicked"}
 		}
 		// Providers repeat what they were sent.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/policy"
 )
 
@@ -160,7 +161,7 @@ func credentialOf(ctx context.Context) (Credential, bool) {
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.Log.Error("handler panicked", "method", info.FullMethod, "panic", r)
+			s.Log.Error("handler panicked", "method", info.FullMethod, panics.Attr(r))
 			resp, err = nil, toStatus(ctx, s.Log, errPanic)
 		}
 	}()
@@ -183,7 +184,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	ctx := stream.Context()
 	defer func() {
 		if r := recover(); r != nil {
-			s.Log.Error("handler panicked", "method", info.FullMethod, "panic", r)
+			s.Log.Error("handler panicked", "method", info.FullMethod, panics.Attr(r))
 			err = toStatus(ctx, s.Log, errPanic)
 		}
 	}()

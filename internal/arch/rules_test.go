@@ -36,6 +36,7 @@ var mustExist = []string{
 	"internal/forecast",
 	"internal/identity",
 	"internal/jws",
+	"internal/panics",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/policies",
@@ -149,7 +150,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"inbox/..."},
-		may:  []string{stdlib, others, "inbox/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "inbox/...", "actions", "internal/panics", "ledger"},
 		never: []string{
 			"server/...", "reconciler/...", "dispatch/...", "ledger/postgres/...", "google.golang.org/grpc/...",
 		},
@@ -206,7 +207,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"dispatch/..."},
-		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "dispatch/...", "actions", "internal/panics", "ledger"},
 		never: []string{
 			"net/http/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -214,7 +215,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"reconciler/..."},
-		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "policy"},
+		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "internal/panics", "ledger", "policy"},
 		never: []string{
 			"server/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -279,6 +280,11 @@ var arrows = []struct {
 		from: []string{"internal/jws"},
 		may:  []string{stdlib, "github.com/go-jose/..."},
 		why:  "who trusts a signature wants to read all of the code that checks it",
+	},
+	{
+		from: []string{"internal/panics"},
+		may:  []string{stdlib},
+		why:  "everybody who recovers calls it, about things that it must not know",
 	},
 	{
 		from: []string{"internal/secrets"},
