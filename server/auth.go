@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -159,6 +160,7 @@ func credentialOf(ctx context.Context) (Credential, bool) {
 // unary authenticates, keeps panics from callers, and turns errors into
 // statuses.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	arrived(ctx)
 	defer func() {
 		if r := recover(); r != nil {
 			s.Log.Error("handler panicked", "method", info.FullMethod, panics.Attr(r))
@@ -189,7 +191,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		}
 	}()
 	if open(info.FullMethod) {
-		return handler(srv, stream)
+		return toReadable(ctx, s.Log, handler(srv, arrivingStream{stream}))
 	}
 	authenticated, err := s.authenticate(ctx, info.FullMethod)
 	if err != nil {
@@ -201,6 +203,16 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}})
 	s.denials.role(authenticated, info.FullMethod, err)
 	return toStatus(ctx, s.Log, err)
+}
+
+// toReadable makes a status of what was refused before an open method's own
+// handler saw it. Its handler's own errors are statuses.
+func toReadable(ctx context.Context, log *slog.Logger, err error) error {
+	var r *refusal
+	if errors.As(err, &r) {
+		return toStatus(ctx, log, r)
+	}
+	return err
 }
 
 var errPanic = errors.New("server: handler panicked")
@@ -234,10 +246,7 @@ func (a *authenticatedStream) SendMsg(m any) error {
 
 // RecvMsg refuses a message that cannot be read.
 func (a *authenticatedStream) RecvMsg(m any) error {
-	if err := a.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return checkReadable(m)
+	return arrivingStream{a.ServerStream}.RecvMsg(m)
 }
 
 // want refuses a principal that has none of the roles.

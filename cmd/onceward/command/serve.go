@@ -39,6 +39,8 @@ type serveCmd struct {
 	HTTPListen string `env:"ONCEWARD_HTTP_LISTEN" name:"http-listen" help:"Address for the public keys, at /.well-known/jwks.json; beyond loopback it wants TLS. Default: they are not served."`
 	Issuer     string `env:"ONCEWARD_ISSUER" help:"Name of this installation in operation tokens and signed receipts, the same on every replica. Default: urn:onceward: and a fingerprint of the secrets."`
 
+	MaxConnections int `env:"ONCEWARD_MAX_CONNECTIONS" default:"4096" help:"Connections of each listener at once; further ones wait until one ends."`
+
 	MaxInFlight int `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
@@ -107,7 +109,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	config := app.Config{
 		Policies:    policies.For,
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
-		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
+		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight, MaxConnections: c.MaxConnections,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
 	}
