@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/tap"
 )
 
 // Limits of the transport that do not change. A message holds at most the largest
@@ -41,6 +39,10 @@ type Limits struct {
 	// Until it is there nobody knows who asks, and each call may hold a message's
 	// worth of memory: gRPC itself waits as long as the caller pleases.
 	Arrival time.Duration
+	// Late is how many calls may take longer than a tenth of Arrival at once
+	// (default 256); further ones are ended at that point. What strangers can hold
+	// is that many messages, and what the network carries in a tenth of Arrival.
+	Late int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -54,6 +56,9 @@ func (l Limits) withDefaults() Limits {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if l.Late <= 0 {
+		l.Late = 256
 	}
 	return l
 }
@@ -72,36 +77,6 @@ func (l Limits) options() []grpc.ServerOption {
 		grpc.ConnectionTimeout(l.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: l.Silence, Timeout: l.Answer, MaxConnectionIdle: l.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle(l.expect),
+		grpc.InTapHandle((&arrivals{arrival: l.Arrival, late: int64(l.Late)}).expect),
 	}
-}
-
-type arrivalKey struct{}
-
-// expect ends a call whose message does not arrive in time. The context is that of
-// the call, whose end releases it.
-func (l Limits) expect(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	ctx, leave := context.WithCancel(ctx)
-	return context.WithValue(ctx, arrivalKey{}, time.AfterFunc(l.Arrival, leave)), nil
-}
-
-// arrived notes that a call's message is there. A stream's later messages may take
-// as long as they like: they hold nothing until they come.
-func arrived(ctx context.Context) {
-	if timer, ok := ctx.Value(arrivalKey{}).(*time.Timer); ok {
-		timer.Stop()
-	}
-}
-
-// arrivingStream is a stream of an open method: its first message is waited for
-// like any other's, and one that cannot be read is told as such.
-type arrivingStream struct{ grpc.ServerStream }
-
-// RecvMsg implements grpc.ServerStream.
-func (a arrivingStream) RecvMsg(m any) error {
-	if err := a.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	arrived(a.Context())
-	return checkReadable(m)
 }
