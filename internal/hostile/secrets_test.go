@@ -201,7 +201,7 @@ func TestPlantedSecretsStayWhereTheyBelong(t *testing.T) {
 		ask(gossip("succeed", fmt.Sprintf("gossip_%d_succeed", i), sensitiveArg+"other")) // other arguments
 		ask(gossip("succeed", fmt.Sprintf("gossip_%d_long", i), strings.Repeat(sensitiveArg, 5)))
 		for _, bearer := range []string{
-			"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0." + jwtSecret, strings.Replace(w.Agent, "_", "_x", 2), w.Agent + "x", jwtSecret,
+			"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0." + jwtSecret, strings.Replace(w.Agent, ".", ".x", 1), w.Agent + "x", jwtSecret,
 		} {
 			resp, err := r.Actions.RequestAction(apptest.As(t.Context(), bearer), apptest.Note("n", "run_stranger"))
 			found.answered(resp, err)
@@ -296,7 +296,7 @@ func keysOf(t *testing.T, w *apptest.World) []string {
 	t.Helper()
 	var all []string
 	for _, key := range []string{w.Agent, w.Reviewer, w.Admin} {
-		all = append(all, key[strings.LastIndex(key, "_")+1:])
+		all = append(all, key[strings.LastIndex(key, ".")+1:])
 	}
 	files, err := os.ReadDir(w.SecretsDir)
 	if err != nil {
