@@ -30,7 +30,7 @@ var base string
 func build(t *testing.T, tree, name string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/onceward")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, "./cmd/onceward")
 	cmd.Dir, cmd.Env = tree, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build in %s: %v\n%s", tree, err, text)
