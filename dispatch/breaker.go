@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -80,6 +81,10 @@ type gateKey struct {
 	rules            actions.Protection
 }
 
+// streakLife is how long failures in a row are remembered while nothing is sent:
+// what failed before that says little about now.
+const streakLife = 10 * time.Minute
+
 // keptGates is how many gates are kept before idle ones are dropped, some 1 KB
 // each.
 const keptGates = 4096
@@ -95,12 +100,13 @@ func (g *gates) of(tenant string, c actions.Contract) *gate {
 	found := g.all[key]
 	if found == nil {
 		if len(g.all) >= g.sweepAt {
-			maps.DeleteFunc(g.all, func(_ gateKey, known *gate) bool { return known.idle() })
+			maps.DeleteFunc(g.all, func(_ gateKey, known *gate) bool { return known.idle(time.Now()) })
 			g.sweepAt = max(keptGates, 2*len(g.all))
 		}
 		found = newGate(key.provider, key.rules, g.log.With("tenant", tenant))
 		g.all[key] = found
 	}
+	found.used.Store(time.Now().Unix())
 	return found
 }
 
@@ -129,6 +135,8 @@ type gate struct {
 	retries  *retryBudget
 	log      *slog.Logger
 
+	used atomic.Int64 // when it was asked for last, in seconds since 1970
+
 	mu    sync.Mutex
 	until time.Time // when it was opened: nothing before
 }
@@ -153,8 +161,11 @@ func newGate(provider string, rules actions.Protection, log *slog.Logger) *gate 
 }
 
 // idle reports whether a gate would be as good as a new one, but for the retries
-// of the last minute.
-func (g *gate) idle() bool {
+// of the last minute, or was not asked for in a long time.
+func (g *gate) idle(now time.Time) bool {
+	if now.Unix()-g.used.Load() > int64(max(streakLife, g.rules.OpenFor)/time.Second) {
+		return true
+	}
 	return g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/optrace"
 )
@@ -394,7 +395,7 @@ func (d *Dispatcher) execute(parent context.Context, p Prepared, op ledger.Opera
 	began := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			d.log(op).Error("adapter panicked", "panic", r)
+			d.log(op).Error("adapter panicked", panics.Attr(r))
 			outcome = actions.Outcome{Failure: actions.Failure{Code: "adapter_panic", Evidence: "the adapter panicked"}}
 		}
 		d.Metrics.Attempted(op.Tenant, op.ActionType, p.action.Spec.Contract.Provider, outcome.Kind.String(), time.Since(began))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -165,7 +166,7 @@ func (b *Inbox) take(w http.ResponseWriter, r *http.Request, tenant, provider st
 	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked):
-		log.Error("webhook source panicked", "panic", panicked.value)
+		log.Error("webhook source panicked", panicked.what)
 		tryAgain(w)
 		return resultUnreadable
 	case errors.Is(err, actions.ErrMalformed):
@@ -221,7 +222,7 @@ func (b *Inbox) message(r *http.Request, body []byte) actions.Message {
 }
 
 // panicError is a source that panicked.
-type panicError struct{ value any }
+type panicError struct{ what slog.Attr }
 
 func (e *panicError) Error() string { return "the source panicked" }
 
@@ -230,7 +231,7 @@ func (e *panicError) Error() string { return "the source panicked" }
 func eventsOf(s actions.Source, tenant string, m actions.Message, now time.Time) (events []actions.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			events, err = nil, &panicError{p}
+			events, err = nil, &panicError{panics.Attr(p)}
 		}
 	}()
 	return s.Events(tenant, m, now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/optrace"
 )
@@ -218,7 +219,7 @@ func (r *Reconciler) find(ctx context.Context, op ledger.Operation, spec actions
 	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
-			r.log(op).Error("look-up panicked", "panic", p)
+			r.log(op).Error("look-up panicked", panics.Attr(p))
 			finding = actions.Finding{Detail: "the adapter panicked"}
 		}
 		r.Metrics.LookedUp(spec.Contract.Provider, time.Since(began))

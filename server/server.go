@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/stats"
 
@@ -83,6 +82,8 @@ type Options struct {
 	// Tracers make the spans below those that StatsHandlers make; nil: there are
 	// none.
 	Tracers trace.TracerProvider
+	// Limits bound connections and calls that do not get on.
+	Limits Limits
 	// StatsHandlers are told of every call: traces and metrics.
 	StatsHandlers []stats.Handler
 	// ReplayBytes bounds the memory of succeeded operations, from which
@@ -161,35 +162,13 @@ func (s *Server) Drain() {
 	s.drain()
 }
 
-// Limits of the transport. A message holds at most the largest arguments, in
-// their most wasteful form, and some context.
-const (
-	maxMessageBytes      = 1 << 20
-	maxHeaderBytes       = 16 << 10
-	maxConcurrentStreams = 1000
-	connectionTimeout    = 20 * time.Second
-	// streamWorkers are goroutines that serve one call after the other; a call
-	// that finds none free gets its own. A new goroutine begins with a small
-	// stack, and growing it took 10 % of the processor time of replays (4 of 44
-	// µs each); these keep theirs. Larger and shared buffers were tried too, and
-	// made no difference to calls of this size.
-	streamWorkers = 256
-)
-
 // GRPC makes the gRPC server with all services, health and reflection.
 func (s *Server) GRPC() *grpc.Server {
-	options := []grpc.ServerOption{
+	options := append(s.Limits.options(),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
 		grpc.ForceServerCodecV2(newLenientCodec()),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxConcurrentStreams(maxConcurrentStreams),
-		grpc.NumStreamWorkers(streamWorkers),
-		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	}
+	)
 	for _, handler := range s.StatsHandlers {
 		options = append(options, grpc.StatsHandler(handler))
 	}

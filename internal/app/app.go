@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oklog/run"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/stats"
@@ -61,6 +62,14 @@ type Config struct {
 	// ClientTrusted says whether the chain of a client's certificate is trusted
 	// now; nil: as long as its connection lasts.
 	ClientTrusted func(chain []*x509.Certificate) bool
+
+	// Limits bound connections and calls that do not get on; the zero value is the
+	// defaults.
+	Limits server.Limits
+	// MaxConnections bounds the connections of each listener, and with them what
+	// they hold of memory and of open files: further ones wait until one ends. Zero
+	// is defaultMaxConnections.
+	MaxConnections int
 
 	// Telemetry is told what happens; nil: nobody is. Who made it shuts it down, after
 	// Run.
@@ -167,6 +176,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.MaxConnections <= 0 {
+		c.MaxConnections = defaultMaxConnections
+	}
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = 30 * time.Second
 	}
@@ -215,7 +227,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Authenticator: identity.New(identity.Options{Store: credentialStore{store}, File: c.Identity, Trusted: c.ClientTrusted}),
 		Policies:      c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
 		Metrics: observed.server, Tracers: observed.tracers,
-		ReplayBytes: replayBytes,
+		ReplayBytes: replayBytes, Limits: c.Limits,
 		SignReceipt: func(op ledger.Operation) (string, error) {
 			text, err := signer.Receipt(op)
 			if errors.Is(err, signing.ErrNoKey) || errors.Is(err, signing.ErrNoReceipt) {
@@ -257,6 +269,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 	return a, nil
 }
 
+// defaultMaxConnections: an idle connection of the API takes some 50 KB.
+const defaultMaxConnections = 4096
+
+// bounded is a listener with no more than MaxConnections connections.
+func (a *App) bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, a.MaxConnections) }
+
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
@@ -288,7 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 		waking, stop := context.WithCancel(context.Background())
 		g.Add(func() error { a.server.Run(waking); return nil }, func(error) { stop() })
 		api := a.server.GRPC()
-		g.Add(func() error { return api.Serve(a.Listener) }, func(error) { a.stopServing(api) })
+		g.Add(func() error { return api.Serve(a.bounded(a.Listener)) }, func(error) { a.stopServing(api) })
 	}
 	if a.hooks != nil {
 		g.Add(a.serveHooks, func(error) { a.stopHooks() })
@@ -316,7 +334,7 @@ func (a *App) stopServing(api *grpc.Server) {
 }
 
 func (a *App) serveHooks() error {
-	listener := a.Webhooks
+	listener := a.bounded(a.Webhooks)
 	if a.WebhooksTLS != nil {
 		listener = tls.NewListener(listener, a.WebhooksTLS)
 	}

@@ -39,6 +39,7 @@ var mustExist = []string{
 	"internal/forecast",
 	"internal/identity",
 	"internal/jws",
+	"internal/panics",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/policies",
@@ -154,7 +155,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"inbox/..."},
-		may:  []string{stdlib, others, "inbox/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "inbox/...", "actions", "internal/panics", "ledger"},
 		never: []string{
 			"server/...", "reconciler/...", "dispatch/...", "ledger/postgres/...", "google.golang.org/grpc/...",
 		},
@@ -217,7 +218,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"dispatch/..."},
-		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger", "ledger/optrace"},
+		may:  []string{stdlib, others, "dispatch/...", "actions", "internal/panics", "ledger", "ledger/optrace"},
 		never: []string{
 			"net/http/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -225,7 +226,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"reconciler/..."},
-		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "ledger/optrace", "policy"},
+		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "internal/panics", "ledger", "ledger/optrace", "policy"},
 		never: []string{
 			"server/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -290,6 +291,11 @@ var arrows = []struct {
 		from: []string{"internal/jws"},
 		may:  []string{stdlib, "github.com/go-jose/..."},
 		why:  "who trusts a signature wants to read all of the code that checks it",
+	},
+	{
+		from: []string{"internal/panics"},
+		may:  []string{stdlib},
+		why:  "everybody who recovers calls it, about things that it must not know",
 	},
 	{
 		from: []string{"internal/secrets"},
