@@ -6,8 +6,6 @@ import (
 
 	"github.com/onceward/onceward/chaos/edge"
 	"github.com/onceward/onceward/ledger/ledgertest"
-
-	"net/url"
 )
 
 // faults are what an edge suffers in turn: every kind, and half of a connection.
@@ -69,12 +67,7 @@ func TestPostgresEdge(t *testing.T) {
 	edges := newEdges(t)
 	db := ledgertest.NewDatabase(t)
 	s := newStage(t, edges, db)
-	u, err := url.Parse(db.ServeURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := openEdge(t, edges, "postgres", u.Host)
-	u.Host = x.Address()
-	broken, r := s.replica(t, u.String()), s.replica(t, "")
+	x := openEdge(t, edges, "postgres", hostOf(t, db.ServeURL))
+	broken, r := s.replica(t, withHost(t, db.ServeURL, x.Address())), s.replica(t, "")
 	suffer(t, s, x, func(name string) *load { return s.begin(t, name, 4, broken, r) })
 }

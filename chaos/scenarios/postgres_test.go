@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,8 +39,8 @@ func TestKillPrimaryRestartAndFailover(t *testing.T) {
 			l.end()
 			s.judge(t, l, over)
 			// Both have found it.
-			for _, r := range replicas {
-				l := s.begin(t, step.name+"_"+r.Address, 2, r)
+			for i, r := range replicas {
+				l := s.begin(t, fmt.Sprintf("%s_%d", step.name, i), 2, r)
 				l.wantMore(t, 2)
 				l.end()
 				s.judge(t, l, over)
