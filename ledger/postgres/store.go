@@ -32,7 +32,7 @@ const unreplicated = "onceward.unreplicated"
 // was made is then unknown), ledger.ErrUnsafeCommit when it is on the primary
 // only, ledger.ErrNotFound when there is no such row in this tenant.
 type Store struct {
-	pool    *pgxpool.Pool // single statements
+	pool    bounded       // single statements
 	batches *pgxpool.Pool // those that callers share
 	pooled  bool          // connections come from a pooler
 
@@ -77,6 +77,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
 	config.ConnConfig.OnNotice = markUnreplicated
+	config.PingTimeout = pingTimeout
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = max(config.MaxConns, minReads)
 	}
@@ -94,7 +95,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	s := &Store{pool: pool, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
+	s := &Store{pool: bounded{pool}, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
 	shared := config.Copy()
 	shared.MaxConns, shared.MinConns = writeFlights+alterationFlights+readFlights, 0
 	if !s.pooled {
@@ -180,9 +181,9 @@ func (s *Store) Ping(ctx context.Context) error { return unavailable(s.pool.Ping
 
 // write runs one statement that returns operations, in its own transaction,
 // and checks that its commit is as safe as the database was told to make it.
-func (s *Store) write(ctx context.Context, pool *pgxpool.Pool, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
+func (s *Store) write(ctx context.Context, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
 	var ops []ledger.Operation
-	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		var err error
 		ops, err = queryOperations(ctx, conn, sql, args)
