@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/onceward/onceward/internal/apptest"
@@ -27,7 +28,8 @@ type load struct {
 	done sync.WaitGroup
 
 	mu       sync.Mutex
-	told     map[string]*oncewardv1.Receipt // by operation
+	told     map[string]*oncewardv1.Receipt     // by operation
+	asked    []*oncewardv1.RequestActionRequest // that have a receipt
 	calls    int
 	refusals map[string]int // by code and reason
 	reviews  int
@@ -91,7 +93,8 @@ func (l *load) until(ctx context.Context, r *apptest.Replica, req *oncewardv1.Re
 				return err
 			}
 		case op.GetState() == oncewardv1.OperationState_OPERATION_STATE_SUCCEEDED:
-			return l.keep(op)
+			l.keep(req, op)
+			return nil
 		case op.GetState() == oncewardv1.OperationState_OPERATION_STATE_NEEDS_REVIEW:
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -122,11 +125,11 @@ func (l *load) ask(ctx context.Context, r *apptest.Replica, req *oncewardv1.Requ
 }
 
 // keep remembers a receipt.
-func (l *load) keep(op *oncewardv1.Operation) error {
+func (l *load) keep(req *oncewardv1.RequestActionRequest, op *oncewardv1.Operation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told[op.GetId()] = op.GetReceipt()
-	return nil
+	l.asked = append(l.asked, req)
 }
 
 // receipts are what callers were told. The load must have ended.
@@ -187,4 +190,16 @@ func (l *load) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprintf("%d receipts in %d calls, refused %v", len(l.told), l.calls, l.refusals)
+}
+
+// repeat asks once more for everything that was told, and wants the same receipts.
+func (s *stage) repeat(t *testing.T, l *load, r *apptest.Replica) {
+	t.Helper()
+	for _, req := range l.asked {
+		resp := s.Ask(t, r, req)
+		op := resp.GetOperation()
+		if told := l.told[op.GetId()]; told == nil || !resp.GetReplayed() || !proto.Equal(told, op.GetReceipt()) {
+			t.Errorf("%s asked again: operation %s with %v, replayed %t; told was %v", req.GetActionType(), op.GetId(), op.GetReceipt(), resp.GetReplayed(), told)
+		}
+	}
 }
