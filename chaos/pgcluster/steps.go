@@ -127,6 +127,17 @@ func (c *Cluster) Revive(ctx context.Context) (address string, err error) {
 	return c.deposed.address(), nil
 }
 
+// Fence ends the primary that Revive started, as an operator must before anybody
+// writes to it.
+func (c *Cluster) Fence() error {
+	c.step.Lock()
+	defer c.step.Unlock()
+	if c.deposed == nil {
+		return errors.New("pgcluster: nothing was deposed")
+	}
+	return c.deposed.server.Kill()
+}
+
 // RestartPooler kills PgBouncer, with all connections, and starts it again.
 func (c *Cluster) RestartPooler(ctx context.Context) error {
 	c.step.Lock()

@@ -172,3 +172,13 @@ func request(actionType, arguments, run, step string) *oncewardv1.RequestActionR
 		Wait:          durationpb.New(Patience),
 	}
 }
+
+// ReasonOf returns the reason in an error's ErrorInfo, or empty.
+func ReasonOf(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}

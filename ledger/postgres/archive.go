@@ -148,7 +148,7 @@ const (
 // the default one last. Rows are counted where exact is set and where the
 // database has no estimate. It reads the table of operations once.
 func (s *Store) AuditPartitions(ctx context.Context, exact bool) ([]AuditPartition, error) {
-	rows, err := s.pool.Query(ctx, auditPartitionsSQL)
+	rows, err := s.pool.Pool.Query(ctx, auditPartitionsSQL)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -183,7 +183,7 @@ func (s *Store) AuditPartitions(ctx context.Context, exact bool) ([]AuditPartiti
 
 // CountAudit counts the events of a partition. ErrNotFound when there is none.
 func (s *Store) CountAudit(ctx context.Context, day AuditDay) (rows int64, err error) {
-	err = s.pool.QueryRow(ctx, day.in(auditCountText)).Scan(&rows)
+	err = s.pool.Pool.QueryRow(ctx, day.in(auditCountText)).Scan(&rows)
 	return rows, goneOr(err)
 }
 
@@ -204,7 +204,7 @@ func (s *Store) ExportAudit(ctx context.Context, day AuditDay, each func(line []
 	case !p.regular:
 		return ledger.ErrNotFound
 	}
-	rows, err := s.pool.Query(ctx, day.in(auditLinesText))
+	rows, err := s.pool.Pool.Query(ctx, day.in(auditLinesText))
 	if err != nil {
 		return goneOr(err)
 	}
@@ -325,14 +325,14 @@ func dropAudit(ctx context.Context, tx pgx.Tx, day AuditDay, rows int64) error {
 // auditPartition looks whether a partition is there.
 func (s *Store) auditPartition(ctx context.Context, day AuditDay) (auditPartition, error) {
 	var p auditPartition
-	err := s.pool.QueryRow(ctx, auditPartitionSQL, pgx.NamedArgs{"partition": day.partition(), "day": day.date()}).Scan(&p.there, &p.regular, &p.age)
+	err := s.pool.Pool.QueryRow(ctx, auditPartitionSQL, pgx.NamedArgs{"partition": day.partition(), "day": day.date()}).Scan(&p.there, &p.regular, &p.age)
 	return p, unavailable(err)
 }
 
 // auditNeeded fails with *AuditNeededError if operations of the day are in the
 // ledger.
 func (s *Store) auditNeeded(ctx context.Context, day AuditDay) error {
-	rows, err := s.pool.Query(ctx, auditNeededSQL, pgx.NamedArgs{"day": day.date(), "limit": auditNeeds})
+	rows, err := s.pool.Pool.Query(ctx, auditNeededSQL, pgx.NamedArgs{"day": day.date(), "limit": auditNeeds})
 	if err != nil {
 		return unavailable(err)
 	}
@@ -352,7 +352,7 @@ func (s *Store) auditNeeded(ctx context.Context, day AuditDay) error {
 
 // auditBusy is a *AuditBusyError that names those who are in the way.
 func (s *Store) auditBusy(ctx context.Context, day AuditDay) error {
-	rows, err := s.pool.Query(ctx, auditBlockersSQL, pgx.NamedArgs{"partition": day.partition()})
+	rows, err := s.pool.Pool.Query(ctx, auditBlockersSQL, pgx.NamedArgs{"partition": day.partition()})
 	if err != nil {
 		return unavailable(err)
 	}

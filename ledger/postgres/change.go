@@ -123,7 +123,7 @@ func alteration(statement string, op ledger.Operation, args pgx.NamedArgs) *writ
 // or neither.
 func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Operation, error) {
 	var op ledger.Operation
-	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		committing := false
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {

@@ -85,7 +85,7 @@ func (s *Store) Events(ctx context.Context, tenant string, f ledger.EventFilter,
 // valid during the call only. All are of one moment.
 func (s *Store) AuditRecord(ctx context.Context, tenant string, since time.Time, each func(line []byte) error) error {
 	from, _ := idsBetween(since, time.Time{})
-	rows, err := s.pool.Query(ctx, auditRecordSQL, pgx.NamedArgs{"tenant": tenant, "from": from})
+	rows, err := s.pool.Pool.Query(ctx, auditRecordSQL, pgx.NamedArgs{"tenant": tenant, "from": from})
 	if err != nil {
 		return unavailable(err)
 	}
@@ -103,7 +103,7 @@ func (s *Store) AuditRecord(ctx context.Context, tenant string, since time.Time,
 // once.
 func (s *Store) Unrecorded(ctx context.Context, tenant string, since time.Time, limit int) ([]AuditNeed, error) {
 	from, _ := idsBetween(since, time.Time{})
-	rows, err := s.pool.Query(ctx, auditUnrecordedSQL, pgx.NamedArgs{"tenant": tenant, "from": from, "limit": limit})
+	rows, err := s.pool.Pool.Query(ctx, auditUnrecordedSQL, pgx.NamedArgs{"tenant": tenant, "from": from, "limit": limit})
 	if err != nil {
 		return nil, unavailable(err)
 	}

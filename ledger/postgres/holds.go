@@ -125,7 +125,7 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 		return ledger.Operation{}, err
 	}
 	w := &write{tenant: existing.Tenant, key: existing.Key, opening: &o, corrects: true}
-	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}

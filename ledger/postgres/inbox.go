@@ -65,7 +65,7 @@ func (s *Store) StoreEvents(ctx context.Context, tenant, provider string, events
 		details[i] = ledger.StorableText(e.Detail)
 	}
 	var known bool
-	err = s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err = s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := conn.QueryRow(ctx, storeEventsSQL, pgx.NamedArgs{
 			"tenant": tenant, "provider": provider, "ids": ids, "operations": operations, "references": references,
@@ -153,7 +153,7 @@ func (s *Store) Referenced(ctx context.Context, events []ledger.InboxEvent) ([]l
 // SweepEvents forgets events that were weighed longer than keep ago, at most
 // limit, and returns how many. One that is sent again after that is new.
 func (s *Store) SweepEvents(ctx context.Context, limit int, keep time.Duration) (swept int64, err error) {
-	tag, err := s.pool.Exec(ctx, sweepEventsSQL, pgx.NamedArgs{"limit": limit, "keep_us": micros(keep)})
+	tag, err := s.pool.sweep(ctx, sweepEventsSQL, pgx.NamedArgs{"limit": limit, "keep_us": micros(keep)})
 	return tag.RowsAffected(), inboxError(err)
 }
 

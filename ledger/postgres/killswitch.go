@@ -85,7 +85,7 @@ var (
 
 // turn sets or clears a switch, with its event.
 func (s *Store) turn(ctx context.Context, statement, event string, k ledger.KillSwitch) error {
-	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, statement, pgx.NamedArgs{

@@ -141,7 +141,7 @@ func (s *Store) ObservedTenants(ctx context.Context) ([]string, error) {
 // Observations tells each observation of a tenant, from one time until before
 // another, in the order of time. It ends with the first error of each.
 func (s *Store) Observations(ctx context.Context, tenant string, from, to time.Time, each func(ledger.Observed) error) error {
-	rows, err := s.pool.Query(ctx, observationsSQL, pgx.NamedArgs{"tenant": tenant, "from": from, "to": to})
+	rows, err := s.pool.Pool.Query(ctx, observationsSQL, pgx.NamedArgs{"tenant": tenant, "from": from, "to": to})
 	if err != nil {
 		return statisticsError(err)
 	}

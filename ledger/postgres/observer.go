@@ -48,7 +48,7 @@ func (s *Store) Load() ledger.Load {
 	l := ledger.Load{Waiting: [ledger.Lanes]int{
 		ledger.Writes: s.writes.crowded(), ledger.Alterations: s.alterations.crowded(), ledger.Reads: s.reads.crowded(),
 	}}
-	for _, pool := range []*pgxpool.Pool{s.pool, s.batches, s.looks} {
+	for _, pool := range []*pgxpool.Pool{s.pool.Pool, s.batches, s.looks} {
 		stat := pool.Stat()
 		l.Idle += int(stat.IdleConns())
 		l.Used += int(stat.AcquiredConns())

@@ -32,7 +32,7 @@ const unreplicated = "onceward.unreplicated"
 // was made is then unknown), ledger.ErrUnsafeCommit when it is on the primary
 // only, ledger.ErrNotFound when there is no such row in this tenant.
 type Store struct {
-	pool    *pgxpool.Pool // single statements
+	pool    bounded       // single statements
 	batches *pgxpool.Pool // those that callers share
 	looks   *pgxpool.Pool // those that no request waits for, and that must not wait for requests
 	pooled  bool          // connections come from a pooler
@@ -103,6 +103,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
 	config.ConnConfig.OnNotice = markUnreplicated
+	config.PingTimeout = pingTimeout
 	config.MaxConns = singles(url, config)
 	types, err := checkDatabase(ctx, config.ConnConfig)
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config) (err error)
 			err = fmt.Errorf("ledger: %w", err)
 		}
 	}()
-	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	if s.pool.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
 	}
 	shared := config.Copy()
@@ -214,7 +215,7 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 
 // Close ends all connections, after the statements under way.
 func (s *Store) Close() {
-	for _, pool := range []*pgxpool.Pool{s.looks, s.batches, s.pool} {
+	for _, pool := range []*pgxpool.Pool{s.looks, s.batches, s.pool.Pool} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -226,9 +227,9 @@ func (s *Store) Ping(ctx context.Context) error { return unavailable(s.pool.Ping
 
 // write runs one statement that returns operations, in its own transaction,
 // and checks that its commit is as safe as the database was told to make it.
-func (s *Store) write(ctx context.Context, pool *pgxpool.Pool, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
+func (s *Store) write(ctx context.Context, sql string, args pgx.NamedArgs) ([]ledger.Operation, error) {
 	var ops []ledger.Operation
-	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		var err error
 		ops, err = queryOperations(ctx, conn, sql, args)

@@ -20,7 +20,7 @@ const tombstoneRest = time.Minute
 // returns them. It looks at most at limit leases, each of which is for the
 // operations of one claiming transaction; more reports that others are due.
 func (s *Store) ExpireLeases(ctx context.Context, limit int) (ops []ledger.Operation, more bool, err error) {
-	ops, err = s.write(ctx, s.pool, expireLeasesSQL, pgx.NamedArgs{"limit": limit})
+	ops, err = s.write(ctx, expireLeasesSQL, pgx.NamedArgs{"limit": limit})
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,7 +37,7 @@ func (s *Store) DuePending(ctx context.Context, limit int) ([]ledger.Operation, 
 // LeaseUnknown takes unknown operations that are due for the caller alone, at
 // most limit, until the lease ends.
 func (s *Store) LeaseUnknown(ctx context.Context, limit int, lease time.Duration) ([]ledger.Operation, error) {
-	return s.write(ctx, s.pool, leaseUnknownSQL, pgx.NamedArgs{"limit": limit, "lease_us": micros(lease)})
+	return s.write(ctx, leaseUnknownSQL, pgx.NamedArgs{"limit": limit, "lease_us": micros(lease)})
 }
 
 // Postpone puts a pending or a leased unknown operation off. ErrFenced when the
@@ -59,7 +59,7 @@ func (s *Store) ExpiredReviews(ctx context.Context, limit int) ([]ledger.Operati
 // LeaseWatched takes finished operations whose late landing is to be looked
 // for, at most limit; each comes up again after gap.
 func (s *Store) LeaseWatched(ctx context.Context, limit int, gap time.Duration) ([]ledger.Operation, error) {
-	return s.write(ctx, s.pool, leaseWatchedSQL, pgx.NamedArgs{"limit": limit, "gap_us": micros(gap)})
+	return s.write(ctx, leaseWatchedSQL, pgx.NamedArgs{"limit": limit, "gap_us": micros(gap)})
 }
 
 // EndWatch ends the watch of an operation that is past its time and drops its
@@ -78,18 +78,18 @@ func (s *Store) EndWatch(ctx context.Context, op ledger.Operation) error {
 // is due is locked then.
 func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more bool, err error) {
 	args := pgx.NamedArgs{"limit": limit, "rest_us": micros(tombstoneRest)}
-	tag, err := s.pool.Exec(ctx, burySQL, args)
+	tag, err := s.pool.sweep(ctx, burySQL, args)
 	if err != nil {
 		return 0, 0, false, unavailable(err)
 	}
 	buried = tag.RowsAffected()
-	if tag, err = s.pool.Exec(ctx, sweepSQL, args); err != nil {
+	if tag, err = s.pool.sweep(ctx, sweepSQL, args); err != nil {
 		return buried, 0, false, unavailable(err)
 	}
 	swept = tag.RowsAffected()
 	did := buried + swept
 	for _, sql := range []string{sweepCountersSQL, sweepIntentsSQL} {
-		if tag, err = s.pool.Exec(ctx, sql, pgx.NamedArgs{"limit": limit}); err != nil {
+		if tag, err = s.pool.sweep(ctx, sql, pgx.NamedArgs{"limit": limit}); err != nil {
 			return buried, swept, false, unavailable(err)
 		}
 		did += tag.RowsAffected()
@@ -103,6 +103,6 @@ func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more
 // PrepareAudit makes room for the audit events of operations of the days to
 // come. Replicas may all do it.
 func (s *Store) PrepareAudit(ctx context.Context, days int) error {
-	_, err := s.pool.Exec(ctx, prepareAuditSQL, pgx.NamedArgs{"days": days})
+	_, err := s.pool.sweep(ctx, prepareAuditSQL, pgx.NamedArgs{"days": days})
 	return unavailable(err)
 }

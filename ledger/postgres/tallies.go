@@ -81,11 +81,11 @@ func (s *Store) SweepTallies(ctx context.Context, limit int, keep time.Duration)
 // sweepBoth runs two sweeping statements and returns how many rows went by the
 // one that found more.
 func (s *Store) sweepBoth(ctx context.Context, one string, keepOne time.Duration, other string, keepOther time.Duration, limit int) (swept int64, err error) {
-	first, err := s.pool.Exec(ctx, one, pgx.NamedArgs{"limit": limit, "keep_us": micros(keepOne)})
+	first, err := s.pool.sweep(ctx, one, pgx.NamedArgs{"limit": limit, "keep_us": micros(keepOne)})
 	if err != nil {
 		return 0, statisticsError(err)
 	}
-	second, err := s.pool.Exec(ctx, other, pgx.NamedArgs{"limit": limit, "keep_us": micros(keepOther)})
+	second, err := s.pool.sweep(ctx, other, pgx.NamedArgs{"limit": limit, "keep_us": micros(keepOther)})
 	return max(first.RowsAffected(), second.RowsAffected()), statisticsError(err)
 }
 
