@@ -25,7 +25,9 @@ RUN_FLAGS  ?=#      more flags for `onceward dev`
 TEST_FLAGS ?=#      more flags for `go test`, as in TEST_FLAGS=-v
 TEST_PKGS  ?= ./...
 COUNT      ?= 3#    rounds of test-crash
-FUZZTIME   ?= 30s#  time for each fuzz target
+FUZZTOTAL  ?= 10m#  time for all fuzz targets together
+FUZZTIME   ?=#      time for each of them in its place, as in 30s
+FUZZONLY   ?= .#    which of them, by a regular expression on folder and name
 BENCH_FLAGS ?=#     more flags for bench, as in BENCH_FLAGS='-rounds=1 -only=grpc,dbos'
 
 ##@ Use
@@ -74,8 +76,14 @@ test-stripe: ## Check the catalogue's Stripe requests against Stripe's own mock
 	$(GO) -C catalog/stripemock test $(TEST_FLAGS) ./...
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target in turn for FUZZTIME
-	GO='$(GO)' FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+fuzz: ## Run all fuzz targets in turn, for FUZZTOTAL together
+	GO='$(GO)' FUZZTOTAL='$(FUZZTOTAL)' FUZZTIME='$(FUZZTIME)' FUZZONLY='$(FUZZONLY)' scripts/fuzz.sh
+
+# It builds the program of a former revision (internal/upgrade/base), so that the
+# clone must have it.
+.PHONY: test-upgrade
+test-upgrade: ## Upgrade a running installation from internal/upgrade/base to this tree, under load
+	$(GO) test -tags=upgrade -count=1 -timeout=10m $(TEST_FLAGS) ./internal/upgrade
 
 .PHONY: smoke
 smoke: ## Do what the README says in a fresh clone of HEAD: build, start, call, stop

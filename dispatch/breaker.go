@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -56,7 +57,11 @@ func Later(err error) (wait time.Duration, ok bool) {
 // recorded. It takes nothing: where several are admitted while one attempt may
 // try an open provider, the others are deferred.
 func (d *Dispatcher) Admit(tenant string, action *actions.Action) error {
-	return d.gates.of(tenant, action.Spec.Contract).admit()
+	err := d.gates.of(tenant, action.Spec.Contract).admit()
+	if err != nil {
+		d.held(action.Spec.Contract.Provider, err)
+	}
+	return err
 }
 
 // gates are the gates of all tenants' providers.
@@ -76,6 +81,10 @@ type gateKey struct {
 	rules            actions.Protection
 }
 
+// streakLife is how long failures in a row are remembered while nothing is sent:
+// what failed before that says little about now.
+const streakLife = 10 * time.Minute
+
 // keptGates is how many gates are kept before idle ones are dropped, some 1 KB
 // each.
 const keptGates = 4096
@@ -91,13 +100,30 @@ func (g *gates) of(tenant string, c actions.Contract) *gate {
 	found := g.all[key]
 	if found == nil {
 		if len(g.all) >= g.sweepAt {
-			maps.DeleteFunc(g.all, func(_ gateKey, known *gate) bool { return known.idle() })
+			maps.DeleteFunc(g.all, func(_ gateKey, known *gate) bool { return known.idle(time.Now()) })
 			g.sweepAt = max(keptGates, 2*len(g.all))
 		}
 		found = newGate(key.provider, key.rules, g.log.With("tenant", tenant))
 		g.all[key] = found
 	}
+	found.used.Store(time.Now().Unix())
 	return found
+}
+
+// gateOf is a gate and whose it is.
+type gateOf struct {
+	tenant string
+	gate   *gate
+}
+
+func (g *gates) list() []gateOf {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]gateOf, 0, len(g.all))
+	for key, known := range g.all {
+		list = append(list, gateOf{key.tenant, known})
+	}
+	return list
 }
 
 // gate is what one process lets through to one provider of one tenant. It is safe for
@@ -108,6 +134,8 @@ type gate struct {
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 	retries  *retryBudget
 	log      *slog.Logger
+
+	used atomic.Int64 // when it was asked for last, in seconds since 1970
 
 	mu    sync.Mutex
 	until time.Time // when it was opened: nothing before
@@ -133,10 +161,16 @@ func newGate(provider string, rules actions.Protection, log *slog.Logger) *gate 
 }
 
 // idle reports whether a gate would be as good as a new one, but for the retries
-// of the last minute.
-func (g *gate) idle() bool {
+// of the last minute, or was not asked for in a long time.
+func (g *gate) idle(now time.Time) bool {
+	if now.Unix()-g.used.Load() > int64(max(streakLife, g.rules.OpenFor)/time.Second) {
+		return true
+	}
 	return g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0
 }
+
+// isOpen reports whether nothing at all is let through.
+func (g *gate) isOpen() bool { return g.breaker.State() == gobreaker.StateOpen }
 
 func (g *gate) changed(_ string, _, to gobreaker.State) {
 	switch to {

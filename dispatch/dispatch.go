@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 )
 
 // Ledger is what dispatch needs of the store. The errors are those of the
@@ -75,6 +78,10 @@ type Options struct {
 	// block.
 	Changed func(ledger.Operation)
 	Log     *slog.Logger
+	// Metrics is told what happens to attempts; nil: nobody is.
+	Metrics Metrics
+	// Tracers make the spans of attempts; nil: there are none.
+	Tracers trace.TracerProvider
 }
 
 // Dispatcher makes attempts. It is safe for concurrent use.
@@ -84,6 +91,7 @@ type Dispatcher struct {
 	running sync.WaitGroup
 	workers *workers
 	gates   *gates // of tenants' providers
+	spans   optrace.Tracer
 	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
 	cancel  context.CancelFunc
@@ -106,8 +114,14 @@ func New(o Options) (*Dispatcher, error) {
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
 	}
+	if o.Metrics == nil {
+		o.Metrics = unmeasured{}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Dispatcher{Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), gates: newGates(o.Log), ctx: ctx, cancel: cancel}, nil
+	return &Dispatcher{
+		Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), gates: newGates(o.Log),
+		spans: optrace.New(o.Tracers, "github.com/onceward/onceward/dispatch"), ctx: ctx, cancel: cancel,
+	}, nil
 }
 
 // Abandon stops settling: what is not settled ends as unknown when its lease
@@ -174,10 +188,10 @@ func requestHash(action *actions.Action, call actions.Call) (ledger.Hash, error)
 	return ledger.Hash(h.Sum(nil)), nil
 }
 
-// Reserve takes a place among the attempts under way, or fails with ErrBusy
-// when there is none or the dispatcher was closed. The place goes to Go, or
-// back by release.
-func (d *Dispatcher) Reserve() (release func(), err error) {
+// Reserve takes a place among the attempts under way, for one of a provider, or
+// fails with ErrBusy when there is none or the dispatcher was closed. The place goes
+// to Go, or back by release.
+func (d *Dispatcher) Reserve(provider string) (release func(), err error) {
 	if d.closed.Load() {
 		return nil, ErrBusy
 	}
@@ -185,6 +199,7 @@ func (d *Dispatcher) Reserve() (release func(), err error) {
 	case d.slots <- struct{}{}:
 		return sync.OnceFunc(func() { <-d.slots }), nil
 	default:
+		d.Metrics.HeldBack(provider, HeldForPlace)
 		return nil, ErrBusy
 	}
 }
@@ -196,7 +211,7 @@ func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, rele
 	d.workers.do(func() {
 		defer d.running.Done()
 		defer release()
-		d.run(p, op, claimed)
+		d.run(d.ctx, p, op, claimed)
 	})
 }
 
@@ -212,7 +227,8 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	if event == ledger.Claim && GivenUp(op, time.Now()) {
 		return d.giveUp(ctx, op, actor)
 	}
-	release, err := d.Reserve()
+	provider, _ := d.Provider(op)
+	release, err := d.Reserve(provider)
 	if err != nil {
 		return ledger.Operation{}, err
 	}
@@ -239,10 +255,13 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 	}
 	giveBack, err := d.gates.of(op.Tenant, action.Spec.Contract).again(op, event)
 	if err != nil {
+		d.held(action.Spec.Contract.Provider, err)
 		return ledger.Operation{}, err
 	}
 	claimed := time.Now()
-	running, err := d.Ledger.Start(ctx, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor, Provider: action.Spec.Contract.Provider})
+	claiming, span := d.spans.Operation(ctx, &op, "claim")
+	running, err := d.Ledger.Start(claiming, ledger.Claiming{Operation: op, Event: event, Start: p.Start, RequestHash: p.RequestHash, Actor: actor, Provider: action.Spec.Contract.Provider})
+	endSpan(span, err)
 	if err != nil {
 		giveBack()
 		return ledger.Operation{}, err
@@ -252,10 +271,10 @@ func (d *Dispatcher) Attempt(ctx context.Context, op ledger.Operation, event led
 		// The claim may have waited for the ledger, and the policy has not: what is
 		// in force now, before the first byte, decides.
 		if change, err := d.recheck(ctx, op, action, args); err != nil || change != nil {
-			return d.settle(running, action.Spec, judgedAnew(change, err)), nil
+			return d.settle(ctx, running, action.Spec, judgedAnew(change, err)), nil
 		}
 	}
-	return d.run(p, running, claimed), nil
+	return d.run(ctx, p, running, claimed), nil
 }
 
 // codeJudgedAnew is the failure of an attempt that was claimed and not made, since
@@ -339,16 +358,28 @@ func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.C
 	}
 }
 
-// run makes a claimed attempt and settles it.
-func (d *Dispatcher) run(p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
-	outcome := d.gates.of(op.Tenant, p.action.Spec.Contract).through(op, func() actions.Outcome { return d.execute(p, op, claimed) })
+// run makes a claimed attempt and settles it. Of ctx it takes the span that it is
+// done for, and nothing else.
+func (d *Dispatcher) run(ctx context.Context, p Prepared, op ledger.Operation, claimed time.Time) ledger.Operation {
+	attempting, span := d.spans.Operation(ctx, &op, "attempt")
+	begun := false
+	outcome := d.gates.of(op.Tenant, p.action.Spec.Contract).through(op, func() actions.Outcome {
+		begun = true
+		return d.execute(attempting, p, op, claimed)
+	})
+	provider := p.action.Spec.Contract.Provider
+	if !begun {
+		d.Metrics.HeldBack(provider, HeldByCircuit)
+	}
 	outcome.Failure = scrubbed(outcome.Failure, p.call.Arguments, p.action.Spec.SensitiveArgs)
 	d.logAttempt(op, outcome)
-	return d.settle(op, p.action.Spec, outcome)
+	endAttempt(span, provider, outcome.Kind)
+	return d.settle(ctx, op, p.action.Spec, outcome)
 }
 
-// execute is the one place where an adapter is called to write.
-func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time) (outcome actions.Outcome) {
+// execute is the one place where an adapter is called to write. parent has the
+// attempt's span.
+func (d *Dispatcher) execute(parent context.Context, p Prepared, op ledger.Operation, claimed time.Time) (outcome actions.Outcome) {
 	// A worker that was held up (paused, starved) since its claim could still
 	// be sending when its lease runs out.
 	// By both clocks: the monotonic one stands still while a machine sleeps.
@@ -361,14 +392,17 @@ func (d *Dispatcher) execute(p Prepared, op ledger.Operation, claimed time.Time)
 	if !ok {
 		return noToken()
 	}
+	began := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			d.log(op).Error("adapter panicked", "panic", r)
+			d.log(op).Error("adapter panicked", panics.Attr(r))
 			outcome = actions.Outcome{Failure: actions.Failure{Code: "adapter_panic", Evidence: "the adapter panicked"}}
 		}
+		d.Metrics.Attempted(op.Tenant, op.ActionType, p.action.Spec.Contract.Provider, outcome.Kind.String(), time.Since(began))
 	}()
-	// Nothing of the caller's context: the write goes on when the caller leaves.
-	ctx, cancel := context.WithTimeout(context.Background(), p.action.Spec.Timeout)
+	// Nothing of the caller's context but its span: the write goes on when the
+	// caller leaves.
+	ctx, cancel := context.WithTimeout(withSpanOf(context.Background(), parent), p.action.Spec.Timeout)
 	defer cancel()
 	return p.action.Adapter.Execute(ctx, call)
 }
@@ -386,15 +420,17 @@ func scrubbed(f actions.Failure, args actions.Arguments, sensitive []string) act
 
 // logAttempt writes the one line that each attempt has in the log.
 func (d *Dispatcher) logAttempt(op ledger.Operation, outcome actions.Outcome) {
-	d.Log.LogAttrs(context.Background(), slog.LevelInfo, "attempt made",
+	attributes := [...]slog.Attr{
 		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
 		slog.String("run", op.Run.RunID), slog.String("step", op.Run.StepID), slog.Int("attempt", op.Attempt),
-		slog.String("outcome", outcome.Kind.String()), slog.String("evidence", outcome.Failure.Evidence))
+		slog.String("outcome", outcome.Kind.String()), slog.String("evidence", outcome.Failure.Evidence), optrace.LogAttr(&op),
+	}
+	d.Log.LogAttrs(context.Background(), slog.LevelInfo, "attempt made", attributes[:]...)
 }
 
 func (d *Dispatcher) log(op ledger.Operation) *slog.Logger {
 	return d.Log.With("tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType,
-		"run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt)
+		"run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt, optrace.LogAttr(&op))
 }
 
 // NewID returns a new time-ordered UUID (RFC 9562, version 7).

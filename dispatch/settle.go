@@ -20,30 +20,39 @@ const (
 // receipt that came back is not given up because the ledger is away. If the
 // process dies first, the row is still running and ends as unknown.
 //
-// It returns the operation as last known.
-func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome actions.Outcome) ledger.Operation {
+// It returns the operation as last known. Of ctx it takes the span that it is done
+// for, and nothing else.
+func (d *Dispatcher) settle(ctx context.Context, op ledger.Operation, spec actions.Spec, outcome actions.Outcome) (settled ledger.Operation) {
+	_, span := d.spans.Operation(ctx, &op, "settle")
+	defer func() { endSettle(span, settled) }()
 	attempt, cur := op.Attempt, op
+	var unanswered *ledger.Change // that may have been made all the same
 	for gap := firstSettleGap; ; gap = min(2*gap, maxSettleGap) {
-		var settled ledger.Operation
 		now, err := d.informed(cur, spec, outcome)
+		var recorded ledger.Operation
 		if err == nil {
 			cur = now
-			settled, err = d.record(cur, decide(cur, attempt, spec, outcome))
+			v := decide(cur, attempt, spec, outcome)
+			if recorded, err = d.record(cur, v); errors.Is(err, ledger.ErrUnavailable) && v.change != nil {
+				unanswered = v.change
+			}
 		}
 		var refused *ledger.WriteRefusedError
 		switch {
 		case err == nil:
-			d.Changed(settled)
-			return settled
+			if cur.State != ledger.Running || cur.Attempt != attempt {
+				d.Metrics.Overtaken(op.Tenant, op.ActionType)
+			}
+			d.Changed(recorded)
+			return recorded
 		case errors.As(err, &refused):
 			// Rolled back as a whole: proof that nothing was applied. But where the
 			// answer to an earlier try was lost, what refuses the write may be that
 			// very write.
 			var now ledger.Operation
 			if now, err = d.reread(op); err == nil {
-				if recorded(now, attempt, outcome) {
-					d.Changed(now)
-					return now
+				if isRecorded(now, attempt, outcome) {
+					return d.foundMade(unanswered, now)
 				}
 				outcome = refusedWrite(refused)
 				continue
@@ -51,9 +60,8 @@ func (d *Dispatcher) settle(op ledger.Operation, spec actions.Spec, outcome acti
 		case errors.Is(err, ledger.ErrFenced):
 			var now ledger.Operation
 			if now, err = d.reread(op); err == nil {
-				if recorded(now, attempt, outcome) {
-					d.Changed(now)
-					return now
+				if isRecorded(now, attempt, outcome) {
+					return d.foundMade(unanswered, now)
 				}
 				moved := now.Revision != cur.Revision
 				if cur = now; moved {
@@ -120,9 +128,18 @@ func (d *Dispatcher) reread(op ledger.Operation) (ledger.Operation, error) {
 	return d.Ledger.Get(ctx, op.Tenant, op.ID)
 }
 
-// recorded reports whether the ledger shows this very outcome already: the
+// foundMade tells of a change whose answer was lost, and that the ledger shows.
+func (d *Dispatcher) foundMade(unanswered *ledger.Change, now ledger.Operation) ledger.Operation {
+	if unanswered != nil {
+		d.Metrics.FoundMade(*unanswered, now)
+	}
+	d.Changed(now)
+	return now
+}
+
+// isRecorded reports whether the ledger shows this very outcome already: the
 // answer to an earlier try to record it was lost.
-func recorded(cur ledger.Operation, attempt int, outcome actions.Outcome) bool {
+func isRecorded(cur ledger.Operation, attempt int, outcome actions.Outcome) bool {
 	for _, a := range cur.Attempts {
 		if a.Number == attempt {
 			return !a.EndedAt.IsZero() && a.Outcome == outcome.Kind.String()

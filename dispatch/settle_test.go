@@ -37,7 +37,7 @@ func settleOn(t *testing.T, s *shaky, op ledger.Operation) ledger.Operation {
 		t.Fatal(err)
 	}
 	defer d.Abandon()
-	return d.settle(op, spec(), outcome(actions.Applied))
+	return d.settle(t.Context(), op, spec(), outcome(actions.Applied))
 }
 
 // A receipt survives a ledger that goes away, fences the worker off and fails
@@ -101,7 +101,7 @@ func TestUsedUpAttemptsAreReadFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Abandon()
-		if got := d.settle(running(3, false), spec(), outcome(limited)); got.State != ledger.Pending || len(s.get) != 0 {
+		if got := d.settle(t.Context(), running(3, false), spec(), outcome(limited)); got.State != ledger.Pending || len(s.get) != 0 {
 			t.Errorf("settled as %+v", got)
 		}
 	})

@@ -66,7 +66,7 @@ func TestOperationTokens(t *testing.T) {
 			op := running(1, false)
 			op.Stage = test.stage
 			p := Prepared{action: &actions.Action{Spec: s, Adapter: adapter}, call: actions.Call{Tenant: "acme", OperationID: "op"}}
-			got := d.execute(p, op, time.Now())
+			got := d.execute(t.Context(), p, op, time.Now())
 			d.logAttempt(op, got)
 			if strings.Contains(log.String(), "s3cret") {
 				t.Errorf("the token is logged: %s", log.String())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -61,6 +62,8 @@ type Options struct {
 	MaxInFlight int
 	// ReadTimeout is how long a message may take to come in; default 10 s.
 	ReadTimeout time.Duration
+	// Metrics is told of each message; nil: nobody is.
+	Metrics Metrics
 	// Now is the time that timestamps are compared with; default time.Now.
 	Now func() time.Time
 }
@@ -98,6 +101,9 @@ func New(o Options) (*Inbox, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Metrics == nil {
+		o.Metrics = unmeasured{}
+	}
 	b := &Inbox{Options: o, mux: http.NewServeMux(), places: make(chan struct{}, o.MaxInFlight)}
 	b.mux.HandleFunc("POST /v1/webhooks/{tenant}/{provider}", b.receive)
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { notFound(w) })
@@ -125,28 +131,34 @@ func (b *Inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeH
 // receive handles one message.
 func (b *Inbox) receive(w http.ResponseWriter, r *http.Request) {
 	tenant, provider := r.PathValue("tenant"), r.PathValue("provider")
+	result := b.take(w, r, tenant, provider)
+	b.Metrics.Received(tenant, provider, result, result == resultStored)
+}
+
+// take answers one message, and says what became of it.
+func (b *Inbox) take(w http.ResponseWriter, r *http.Request, tenant, provider string) (result string) {
 	if !tenantName(tenant) {
 		notFound(w)
-		return
+		return resultUnknown
 	}
 	source := b.Source(tenant, provider)
 	if source == nil {
 		notFound(w)
-		return
+		return resultUnknown
 	}
 	select {
 	case b.places <- struct{}{}:
 		defer func() { <-b.places }()
 	default:
 		tryAgain(w)
-		return
+		return resultUnavailable
 	}
 	log := b.Log.With("tenant", tenant, "provider", provider)
 	body, err := b.read(w, r)
 	if err != nil {
 		log.Info("webhook not read", "error", err)
 		refuseBody(w, err)
-		return
+		return resultUnreadable
 	}
 	sum := sha256.Sum256(body)
 	log = log.With("bytes", len(body), "sha256", hex.EncodeToString(sum[:]))
@@ -154,17 +166,17 @@ func (b *Inbox) receive(w http.ResponseWriter, r *http.Request) {
 	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked):
-		log.Error("webhook source panicked", "panic", panicked.value)
+		log.Error("webhook source panicked", panicked.what)
 		tryAgain(w)
-		return
+		return resultUnreadable
 	case errors.Is(err, actions.ErrMalformed):
 		log.Warn("webhook is verified and cannot be read", "error", err)
 		answer(w, http.StatusBadRequest, problem{"malformed"})
-		return
+		return resultUnreadable
 	case err != nil:
 		log.Warn("webhook is not verified", "error", err)
 		answer(w, http.StatusUnauthorized, problem{"not verified"})
-		return
+		return resultUnverified
 	}
 	kept := storable(events, sum, b.Sensitive(source.Provider()))
 	stored := 0
@@ -176,12 +188,15 @@ func (b *Inbox) receive(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		notFound(w)
+		return resultUnknown
 	case err != nil:
 		log.Error("webhook not stored", "error", err)
 		tryAgain(w)
+		return resultUnavailable
 	default:
 		log.Info("webhook", "events", len(events), "evidence", len(kept), "stored", stored)
 		answer(w, http.StatusOK, acknowledged{stored})
+		return resultStored
 	}
 }
 
@@ -207,7 +222,7 @@ func (b *Inbox) message(r *http.Request, body []byte) actions.Message {
 }
 
 // panicError is a source that panicked.
-type panicError struct{ value any }
+type panicError struct{ what slog.Attr }
 
 func (e *panicError) Error() string { return "the source panicked" }
 
@@ -216,7 +231,7 @@ func (e *panicError) Error() string { return "the source panicked" }
 func eventsOf(s actions.Source, tenant string, m actions.Message, now time.Time) (events []actions.Event, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			events, err = nil, &panicError{p}
+			events, err = nil, &panicError{panics.Attr(p)}
 		}
 	}()
 	return s.Events(tenant, m, now)

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 )
 
 // Inbox is where events of providers wait to be weighed. Its methods fail with
@@ -47,16 +48,17 @@ const (
 )
 
 // hear takes events that are due, as many as there are places, and hands them to
-// the work group. It reports whether more may be due.
-func (r *Reconciler) hear(ctx context.Context, work *sync.WaitGroup) (more bool) {
+// the work group. It reports whether more may be due, and whether the ledger has
+// answered.
+func (r *Reconciler) hear(ctx context.Context, work *sync.WaitGroup) (more, complete bool) {
 	limit := cap(r.hearings) - len(r.hearings)
 	if limit == 0 || ctx.Err() != nil || time.Now().Before(r.noInbox) {
-		return false
+		return false, true
 	}
 	events, err := r.Ledger.LeaseEvents(ctx, limit, r.Lease)
 	if errors.Is(err, ledger.ErrNoInbox) {
 		r.noInbox = time.Now().Add(noInboxGap)
-		return false
+		return false, true
 	}
 	var named map[referenced][]ledger.Operation
 	if err == nil {
@@ -66,7 +68,7 @@ func (r *Reconciler) hear(ctx context.Context, work *sync.WaitGroup) (more bool)
 		if ctx.Err() == nil {
 			r.Log.Error("reconciler: events", "error", err)
 		}
-		return false
+		return false, false
 	}
 	for _, e := range events {
 		r.hearings <- struct{}{}
@@ -77,7 +79,7 @@ func (r *Reconciler) hear(ctx context.Context, work *sync.WaitGroup) (more bool)
 			}
 		})
 	}
-	return len(events) == limit
+	return len(events) == limit, true
 }
 
 // referenced is how events name operations whose id did not come back.
@@ -146,7 +148,12 @@ func (r *Reconciler) weigh(ctx context.Context, e ledger.InboxEvent, named []led
 
 // report tells the event to the operation that it is about.
 func (r *Reconciler) report(ctx context.Context, e ledger.InboxEvent, op ledger.Operation) error {
-	reported, err := r.Dispatcher.Report(ctx, op, dispatch.Report{Provider: e.Provider, Event: eventOf(e), Actor: hearsay})
+	reporting, span := r.spans.Work(ctx, &op, "webhook")
+	reported, err := r.Dispatcher.Report(reporting, op, dispatch.Report{Provider: e.Provider, Event: eventOf(e), Actor: hearsay})
+	if span.IsRecording() {
+		span.SetAttributes(optrace.ProviderKey.String(e.Provider), optrace.OutcomeKey.String(e.Outcome), optrace.StateKey.String(string(reported.State)))
+	}
+	endSpan(span, err)
 	switch {
 	case err == nil && reported.Revision == op.Revision:
 		return r.closeEvent(ctx, e, "no news: the operation is "+string(reported.State))

@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 )
 
 // Ledger is what the reconciler needs of the store.
@@ -50,6 +53,10 @@ type Options struct {
 	// Changed is told every new state of an operation, if set. It must not
 	// block.
 	Changed func(ledger.Operation)
+	// Metrics is told what was looked for and found; nil: nobody is.
+	Metrics Metrics
+	// Tracers make the spans of what is done; nil: there are none.
+	Tracers trace.TracerProvider
 
 	Interval      time.Duration // between two rounds; default 1 s
 	Concurrency   int           // attempts, looks, and events weighed, at once; default 16 each
@@ -69,6 +76,7 @@ type Reconciler struct {
 	attempts, looks chan struct{}
 	hearings        chan struct{} // events: they call nobody, and wait for nobody who does
 	noInbox         time.Time     // until then there is nothing to hear; of Run alone
+	spans           optrace.Tracer
 }
 
 // New makes a reconciler with the defaults filled in.
@@ -83,7 +91,13 @@ func New(o Options) *Reconciler {
 	if o.Changed == nil {
 		o.Changed = func(ledger.Operation) {}
 	}
-	return &Reconciler{Options: o, attempts: make(chan struct{}, o.Concurrency), looks: make(chan struct{}, o.Concurrency), hearings: make(chan struct{}, o.Concurrency)}
+	if o.Metrics == nil {
+		o.Metrics = unmeasured{}
+	}
+	return &Reconciler{
+		Options: o, attempts: make(chan struct{}, o.Concurrency), looks: make(chan struct{}, o.Concurrency), hearings: make(chan struct{}, o.Concurrency),
+		spans: optrace.New(o.Tracers, "github.com/onceward/onceward/reconciler"),
+	}
 }
 
 func orDefault[T comparable](v, def T) T {
@@ -110,7 +124,11 @@ func (r *Reconciler) Run(ctx context.Context) {
 				r.Log.Error("reconciler: prepare the audit record of the days to come", "error", err)
 			}
 		}
-		more := r.round(ctx, &work)
+		began := time.Now()
+		more, complete := r.round(ctx, &work)
+		if complete {
+			r.Metrics.Round(time.Now(), time.Since(began))
+		}
 		if time.Since(swept) >= r.SweepInterval {
 			swept = time.Now()
 			r.Sweep(ctx)
@@ -137,28 +155,32 @@ const leaseBatch = 100
 
 // round takes what is due and hands it to the work group. It takes no more
 // than there are free places, so that a leased row is worked on at once. It
-// reports whether more may be due that there is a place for.
-func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool) {
-	more = r.expireLeases(ctx)
+// reports whether more may be due that there is a place for, and whether the round
+// is complete: the ledger has answered everything that it was asked.
+func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more, complete bool) {
+	more, complete = r.expireLeases(ctx)
 	// Before the doubts: what the provider said need not be asked.
-	more = r.hear(ctx, work) || more
+	moreToHear, heard := r.hear(ctx, work)
+	more, complete = moreToHear || more, heard && complete
 	for _, duty := range []struct {
+		span   string
 		what   string
 		places chan struct{}
 		take   func(limit int) ([]ledger.Operation, error)
 		do     func(context.Context, ledger.Operation) error
 	}{
-		{"deferred attempts", r.attempts, func(limit int) ([]ledger.Operation, error) { return r.Ledger.DuePending(ctx, limit) }, r.retry},
-		{"resolve", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseUnknown(ctx, limit, r.Lease) }, r.resolve},
-		{"lapse reviews", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ExpiredReviews(ctx, limit) }, r.lapse},
-		{"finish approvals", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ApprovedReviews(ctx, limit) }, r.approved},
-		{"watch late landings", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap) }, r.watch},
+		{"retry", "deferred attempts", r.attempts, func(limit int) ([]ledger.Operation, error) { return r.Ledger.DuePending(ctx, limit) }, r.retry},
+		{"reconcile", "resolve", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseUnknown(ctx, limit, r.Lease) }, r.resolve},
+		{"lapse", "lapse reviews", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ExpiredReviews(ctx, limit) }, r.lapse},
+		{"approve", "finish approvals", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.ApprovedReviews(ctx, limit) }, r.approved},
+		{"watch", "watch late landings", r.looks, func(limit int) ([]ledger.Operation, error) { return r.Ledger.LeaseWatched(ctx, limit, r.WatchGap) }, r.watch},
 	} {
 		limit := cap(duty.places) - len(duty.places)
 		if limit == 0 || ctx.Err() != nil {
 			continue
 		}
 		ops, err := duty.take(limit)
+		complete = complete && err == nil
 		if err != nil && ctx.Err() == nil {
 			r.Log.Error("reconciler: "+duty.what, "error", err)
 		}
@@ -167,27 +189,33 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more bool
 			duty.places <- struct{}{}
 			work.Go(func() {
 				defer func() { <-duty.places }()
-				if err := duty.do(ctx, op); err != nil && ctx.Err() == nil {
+				ctx, span := r.spans.Work(ctx, &op, duty.span)
+				err := duty.do(ctx, op)
+				endSpan(span, err)
+				if err != nil && ctx.Err() == nil {
 					r.log(op).Error("reconciler: "+duty.what, "error", err)
 				}
 			})
 		}
 	}
-	return more
+	return more, complete
 }
 
 // expireLeases moves operations whose worker did not report in time to unknown.
 // It needs no place: it calls nobody.
-func (r *Reconciler) expireLeases(ctx context.Context) (more bool) {
+func (r *Reconciler) expireLeases(ctx context.Context) (more, complete bool) {
 	ops, more, err := r.Ledger.ExpireLeases(ctx, leaseBatch)
 	if err != nil && ctx.Err() == nil {
 		r.Log.Error("reconciler: expire leases", "error", err)
 	}
 	for _, op := range ops {
 		r.log(op).Warn("lease ran out: the outcome is unknown")
+		// The move is made; the span marks its place in the trace.
+		_, span := r.spans.Work(ctx, &op, "lease expired")
+		span.End()
 		r.Changed(op)
 	}
-	return more
+	return more, err == nil
 }
 
 // retry makes the deferred attempt of a pending operation.
@@ -324,5 +352,5 @@ func (r *Reconciler) Sweep(ctx context.Context) {
 }
 
 func (r *Reconciler) log(op ledger.Operation) *slog.Logger {
-	return r.Log.With("tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType, "run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt)
+	return r.Log.With("tenant", op.Tenant, "operation", op.ID, "action_type", op.ActionType, "run", op.Run.RunID, "step", op.Run.StepID, "attempt", op.Attempt, optrace.LogAttr(&op))
 }

@@ -7,9 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 )
 
 const actor = "reconciler"
@@ -30,42 +34,58 @@ const (
 
 // resolve works once on a leased unknown operation.
 func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
+	result, err := r.look(ctx, op)
+	if err != nil {
+		result = resultError
+	}
+	if ctx.Err() == nil { // else it was this process that ended, and not the look
+		provider, _ := r.Dispatcher.Provider(op)
+		r.Metrics.Looked(op.Tenant, op.ActionType, provider, result)
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(optrace.ResultKey.String(result))
+	}
+	return err
+}
+
+// look takes the next step about a doubt, and says what came of it.
+func (r *Reconciler) look(ctx context.Context, op ledger.Operation) (result string, err error) {
 	action, args, err := r.Dispatcher.Reload(ctx, op)
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
-		return err // the lease runs out and somebody takes over
+		return "", err // the lease runs out and somebody takes over
 	case errors.Is(err, ledger.ErrNotFound):
-		return r.escalate(ctx, op, ledger.Inconclusive, argumentsGone)
+		return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, argumentsGone)
 	case err != nil && op.Resolves > actions.DefaultMaxResolves:
-		return r.escalate(ctx, op, ledger.Inconclusive, notHere)
+		return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, notHere)
 	case err != nil:
 		// No adapter, or no key to the arguments: another replica may have them.
-		return r.postpone(ctx, op, ledger.Postponement{Delay: notHereGap, Reason: op.Reason}, err)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: notHereGap, Reason: op.Reason}, err)
 	}
 	if op, err = r.withAttempts(ctx, op); err != nil {
-		return err
+		return "", err
 	}
 	looker, canLookUp := action.Adapter.(actions.Looker)
 	now := op.LeaseExpiresAt.Add(-r.Lease) // the ledger's time when it leased the row
 	switch next := nextStep(op, action.Spec, canLookUp, now, r.Dispatcher.Lease(action.Spec)); next.kind {
 	case replay:
-		err := r.replay(ctx, op)
+		result, err := r.replay(ctx, op)
 		var stopped *ledger.StoppedError
 		if !errors.As(err, &stopped) {
-			return err
+			return result, err
 		}
 		// Nothing may be sent; to ask sends nothing.
 		r.log(op).Info("not replayed: stopped by a kill switch", "reason", stopped.Switch.Reason)
 		if canLookUp && op.Resolves < action.Spec.MaxResolves { // the last try is kept for the replay
 			return r.lookUp(ctx, op, action.Spec, looker, args, now)
 		}
-		return r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	case lookUp:
 		return r.lookUp(ctx, op, action.Spec, looker, args, now)
 	case wait:
-		return r.postpone(ctx, op, ledger.Postponement{Delay: next.delay, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: next.delay, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	default:
-		return r.escalate(ctx, op, next.reason, next.detail)
+		return resultEscalated, r.escalate(ctx, op, next.reason, next.detail)
 	}
 }
 
@@ -83,79 +103,80 @@ func (r *Reconciler) withAttempts(ctx context.Context, op ledger.Operation) (led
 	return op, nil
 }
 
-// replay sends the same request with the same provider key again.
-func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) error {
+// replay sends the same request with the same provider key again. Its result is of
+// [Reconciler.resolve], as that of lookUp is.
+func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) (result string, err error) {
 	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Replay, actor)
 	if wait, later := dispatch.Later(err); later {
-		return r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	}
 	switch {
 	case err == nil:
 		r.log(settled).Info("replayed with the same provider key", "state", settled.State)
-		return nil
+		return resultReplayed, nil
 	case errors.Is(err, dispatch.ErrRequestChanged):
-		return r.escalate(ctx, op, ledger.Inconclusive, requestChanged)
+		return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, requestChanged)
 	case errors.Is(err, ledger.ErrFenced):
 		// Overtaken, or the horizon passed meanwhile: the row says which.
-		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, nil)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason}, nil)
 	case errors.Is(err, dispatch.ErrBusy):
-		return r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason, Untried: true}, err)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: busyGap, Reason: op.Reason, Untried: true}, err)
 	default:
-		return err
+		return "", err
 	}
 }
 
 // lookUp asks the provider whether the effect exists, and acts on the finding.
-func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments, now time.Time) error {
+func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments, now time.Time) (result string, err error) {
 	finding := r.find(ctx, op, spec, looker, args)
 	if err := ctx.Err(); err != nil {
-		return err
+		return "", err
 	}
 	r.log(op).Info("looked up", "finding", finding.Kind.String(), "detail", finding.Detail)
 	change := ledger.Change{Operation: op, Leased: true, Actor: actor, Detail: "look-up: " + finding.Kind.String() + " " + finding.Detail}
 	switch finding.Kind {
 	case actions.Found:
 		if op.ProviderReference != "" && op.ProviderReference != finding.Receipt.Reference {
-			return r.escalate(ctx, op, ledger.Contradicted, fmt.Sprintf("The look-up found %s, but the provider had answered with %s. The target may hold two effects.", finding.Receipt.Reference, op.ProviderReference))
+			return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, fmt.Sprintf("The look-up found %s, but the provider had answered with %s. The target may hold two effects.", finding.Receipt.Reference, op.ProviderReference))
 		}
 		if finding.Receipt.Reference == "" {
 			break // a finding without a reference is no receipt
 		}
 		change.Event, change.Effect = ledger.Confirm, ledger.EffectApplied
 		change.ProviderReference, change.Receipt = finding.Receipt.Reference, actions.Redact(finding.Receipt.JSON, spec.SensitiveReceipt)
-		return r.apply(ctx, change)
+		return resultFound, r.apply(ctx, change)
 	case actions.Several:
-		return r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")
+		return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")
 	case actions.Foreign:
 		if op.Effect == ledger.EffectApplied || op.ProviderReference != "" {
-			return r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, but the name is taken by something that this operation did not make. "+finding.Detail)
+			return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, but the name is taken by something that this operation did not make. "+finding.Detail)
 		}
 		change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
 		change.Failure = &ledger.Failure{Code: "taken_by_another", Message: "The name is taken by something that this operation did not make. " + finding.Detail, Correctable: true}
-		return r.apply(ctx, change)
+		return finding.Kind.String(), r.apply(ctx, change)
 	case actions.Ended:
 		ended := endedReference(op, finding)
 		switch {
 		case op.Effect == ledger.EffectApplied:
-			return r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, and now says that it ended without an effect. "+finding.Detail)
+			return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, and now says that it ended without an effect. "+finding.Detail)
 		case dispatch.EndsAll(op, spec.Contract.Keys, ended):
 			change.Event, change.Effect = ledger.Refuse, ledger.EffectNotApplied
 			change.Failure, change.Watch = dispatch.EndedFailure(finding.Failure), spec.Contract.LateLanding
-			return r.apply(ctx, change)
+			return finding.Kind.String(), r.apply(ctx, change)
 		case op.Resolves >= spec.MaxResolves:
-			return r.escalate(ctx, op, ledger.Inconclusive, "What the look-up found ended without an effect, but another attempt may have made something that is not listed. "+finding.Detail)
+			return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, "What the look-up found ended without an effect, but another attempt may have made something that is not listed. "+finding.Detail)
 		}
 		// What another attempt made may be listed later.
 	case actions.Absent:
 		weighed := weighAbsence(op, spec, now)
 		if !weighed.proved {
-			return r.postpone(ctx, op, ledger.Postponement{Delay: notBefore(weighed.delay, finding.After), Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
+			return resultNotSeen, r.postpone(ctx, op, ledger.Postponement{Delay: notBefore(weighed.delay, finding.After), Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
 		}
-		return r.apply(ctx, absent(change, spec, now))
+		return resultAbsent, r.apply(ctx, absent(change, spec, now))
 	default: // inconclusive
 	}
 	delay := notBefore(resolveGap(op.Resolves, spec.Contract.Lookup.ReadGap), finding.After)
-	return r.postpone(ctx, op, ledger.Postponement{Delay: delay, Reason: op.Reason}, nil)
+	return resultInconclusive, r.postpone(ctx, op, ledger.Postponement{Delay: delay, Reason: op.Reason}, nil)
 }
 
 // endedReference names what a look-up says has ended: without a name of its own
@@ -194,11 +215,18 @@ func absent(change ledger.Change, spec actions.Spec, now time.Time) ledger.Chang
 func (r *Reconciler) find(ctx context.Context, op ledger.Operation, spec actions.Spec, looker actions.Looker, args actions.Arguments) (finding actions.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, r.LookupTimeout)
 	defer cancel()
+	ctx, span := r.spans.Within(ctx, "lookup")
+	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
-			r.log(op).Error("look-up panicked", "panic", p)
+			r.log(op).Error("look-up panicked", panics.Attr(p))
 			finding = actions.Finding{Detail: "the adapter panicked"}
 		}
+		r.Metrics.LookedUp(spec.Contract.Provider, time.Since(began))
+		if span.IsRecording() {
+			span.SetAttributes(optrace.ProviderKey.String(spec.Contract.Provider), optrace.ResultKey.String(finding.Kind.String()))
+		}
+		span.End()
 		// Providers repeat what they were sent.
 		finding.Detail = args.Scrub(finding.Detail, spec.SensitiveArgs)
 		finding.Failure.Message = args.Scrub(finding.Failure.Message, spec.SensitiveArgs)
@@ -230,6 +258,9 @@ func (r *Reconciler) apply(ctx context.Context, change ledger.Change) error {
 	}
 	if err != nil {
 		return err
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(optrace.StateKey.String(string(moved.State)), optrace.EventKey.String(string(change.Event)))
 	}
 	r.Changed(moved)
 	r.log(moved).Info("moved", "event", change.Event, "state", moved.State)

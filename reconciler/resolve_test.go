@@ -299,7 +299,7 @@ func TestNoInboxIsAskedForOnceInAWhile(t *testing.T) {
 	failing := slog.New(slog.NewTextHandler(failOnWrite{t}, nil))
 	r := New(Options{Ledger: b, Dispatcher: &desk{}, Log: failing})
 	for range 3 {
-		if r.hear(t.Context(), nil) {
+		if more, _ := r.hear(t.Context(), nil); more {
 			t.Error("more is due of nothing")
 		}
 	}

@@ -1,26 +1,66 @@
 #!/usr/bin/env bash
-# Runs each fuzz target in turn. FUZZTIME is the time for each (default 30s).
+# Runs every fuzz target in turn, each for its part of the time for all.
+#
+#   FUZZTOTAL  time for all together, in whole seconds (600s) or minutes (10m, the default)
+#   FUZZTIME   time for each in its place, as in 30s
+#   FUZZONLY   a regular expression: only the targets whose folder and name it matches
+#
+# An input that finds something is left in the target's testdata/fuzz: commit it,
+# with what mends it, and it is tried by every `make test`. All targets run, also
+# after one that found something; then it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
-fuzztime=${FUZZTIME:-30s}
-count=0
+total=${FUZZTOTAL:-10m}
+only=${FUZZONLY:-.}
 
-# A target that needs a Postgres starts one for each worker: one will do.
-workers() {
-  if grep -q 'pgtest' "${1%/*}"/*_test.go; then echo -parallel=1; fi
+seconds() {
+  case $1 in
+    *m) echo $((${1%m} * 60)) ;;
+    *s) echo "${1%s}" ;;
+    *) echo "fuzz: $1: want seconds (600s) or minutes (10m)" >&2; return 1 ;;
+  esac
 }
 
-while IFS=: read -r file target; do
-  count=$((count + 1))
-  printf '== %s in %s for %s\n' "$target" "${file%/*}" "$fuzztime"
-  "$go" test -run='^$' -fuzz="^${target}\$" -fuzztime="$fuzztime" $(workers "$file") "./${file%/*}"
-done < <(git ls-files -co --exclude-standard -- '*_test.go' |
-  xargs -r grep -HoE '^func Fuzz[A-Za-z0-9_]*' | sed 's/:func /:/' | sort)
-
-if [ "$count" -eq 0 ]; then
+mapfile -t targets < <(git ls-files -co --exclude-standard -- '*_test.go' |
+  xargs -r grep -HoE '^func Fuzz[A-Za-z0-9_]*' | sed 's/:func /:/' | sort | grep -E "$only")
+if [ "${#targets[@]}" -eq 0 ]; then
   echo 'fuzz: found no fuzz target' >&2
   exit 1
 fi
-echo "fuzz: $count targets, nothing found"
+
+all=$(seconds "$total")
+each=${FUZZTIME:-$((all / ${#targets[@]}))s}
+if [ "$(seconds "$each")" -lt 1 ]; then
+  echo "fuzz: $total is less than a second for each of ${#targets[@]} targets" >&2
+  exit 1
+fi
+
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+failed=()
+printf 'fuzz: %d targets, %s each\n' "${#targets[@]}" "$each"
+for target in "${targets[@]}"; do
+  name=${target##*:} dir=${target%/*}
+  workers=()
+  # A target that needs a Postgres starts one for each worker: one will do.
+  if grep -qE 'pgtest|apptest' "$dir"/*_test.go; then workers=(-parallel=1); fi
+  began=$SECONDS verdict=ok
+  # Making an input smaller is worth little for whole servers, and must not use up
+  # the time of the target.
+  if ! "$go" test -run='^$' -fuzz="^${name}\$" -fuzztime="$each" -fuzzminimizetime=2s "${workers[@]}" "./$dir" >"$out" 2>&1; then
+    verdict=FOUND
+    failed+=("$dir $name")
+  fi
+  execs=$(grep -oE 'execs: [0-9]+' "$out" | tail -1 | cut -d' ' -f2 || true)
+  fresh=$(grep -oE 'new interesting: [0-9]+' "$out" | tail -1 | cut -d' ' -f3 || true)
+  printf '%-6s %-22s %-28s %9s execs %5s new %4ds\n' "$verdict" "$name" "$dir" "${execs:-0}" "${fresh:-0}" "$((SECONDS - began))"
+  if [ "$verdict" = FOUND ]; then tail -40 "$out"; fi
+done
+
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf 'fuzz: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+echo 'fuzz: nothing found'

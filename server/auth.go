@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/onceward/onceward/internal/panics"
 	"github.com/onceward/onceward/policy"
 )
 
@@ -63,6 +66,12 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credential) (policy.Principal, error)
 }
 
+// Kinds of ErrBadCredential that metrics tell apart.
+var (
+	errNoCredential = fmt.Errorf("%w: none", ErrBadCredential)
+	errUntrusted    = fmt.Errorf("%w: certificate", ErrBadCredential)
+)
+
 type principalKey struct{}
 
 // principalOf returns who asks. Interceptors have put it there; without one the
@@ -95,7 +104,7 @@ func (s *Server) identify(ctx context.Context, method string, again bool) (polic
 	credential, ok := credentialOf(ctx)
 	credential.Again = again
 	if !ok {
-		s.denials.credential(ctx, method, &CredentialError{Err: ErrBadCredential, Why: "no credential"})
+		s.denials.credential(ctx, method, &CredentialError{Err: errNoCredential, Why: "no credential"})
 		return nobody, refuse(codes.Unauthenticated, reasonUnauthenticated, `no credential: send the metadata "authorization: Bearer TOKEN", once, or a client certificate`)
 	}
 	p, err := s.Authenticator.Authenticate(ctx, credential)
@@ -158,9 +167,10 @@ func credentialOf(ctx context.Context) (Credential, bool) {
 // unary authenticates, keeps panics from callers, and turns errors into
 // statuses.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	arrived(ctx)
 	defer func() {
 		if r := recover(); r != nil {
-			s.Log.Error("handler panicked", "method", info.FullMethod, "panic", r)
+			s.Log.Error("handler panicked", "method", info.FullMethod, panics.Attr(r))
 			resp, err = nil, toStatus(ctx, s.Log, errPanic)
 		}
 	}()
@@ -183,12 +193,12 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	ctx := stream.Context()
 	defer func() {
 		if r := recover(); r != nil {
-			s.Log.Error("handler panicked", "method", info.FullMethod, "panic", r)
+			s.Log.Error("handler panicked", "method", info.FullMethod, panics.Attr(r))
 			err = toStatus(ctx, s.Log, errPanic)
 		}
 	}()
 	if open(info.FullMethod) {
-		return handler(srv, stream)
+		return toReadable(ctx, s.Log, handler(srv, arrivingStream{stream}))
 	}
 	authenticated, err := s.authenticate(ctx, info.FullMethod)
 	if err != nil {
@@ -200,6 +210,16 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}})
 	s.denials.role(authenticated, info.FullMethod, err)
 	return toStatus(ctx, s.Log, err)
+}
+
+// toReadable makes a status of what was refused before an open method's own
+// handler saw it. Its handler's own errors are statuses.
+func toReadable(ctx context.Context, log *slog.Logger, err error) error {
+	var r *refusal
+	if errors.As(err, &r) {
+		return toStatus(ctx, log, r)
+	}
+	return err
 }
 
 var errPanic = errors.New("server: handler panicked")
@@ -233,10 +253,7 @@ func (a *authenticatedStream) SendMsg(m any) error {
 
 // RecvMsg refuses a message that cannot be read.
 func (a *authenticatedStream) RecvMsg(m any) error {
-	if err := a.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return checkReadable(m)
+	return arrivingStream{a.ServerStream}.RecvMsg(m)
 }
 
 // want refuses a principal that has none of the roles.

@@ -47,6 +47,7 @@ func toTime(t time.Time) *timestamppb.Timestamp {
 }
 
 func toRun(r ledger.Run) *oncewardv1.RunContext {
+	r.TraceParent = "" // it is no caller's
 	if r == (ledger.Run{}) {
 		return nil
 	}

@@ -28,7 +28,10 @@ func (s *Server) correct(ctx context.Context, a *admission, opening ledger.Openi
 		return ledger.Operation{}, err
 	}
 	opening.Sealed = sealed
-	op, err := s.Ledger.Correct(ctx, existing, opening)
+	s.spans.Link(ctx, &existing)
+	correcting, span := s.spans.Operation(ctx, &existing, "correct")
+	op, err := s.Ledger.Correct(correcting, existing, opening)
+	endSpan(span, err)
 	if err != nil {
 		return ledger.Operation{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,10 @@ const (
 	maxDenialQueue    = 256
 	denialTimeout     = 5 * time.Second // of writing one
 	denialFlush       = 5 * time.Second // how long a count may wait for the next refusal
+	// keptBuckets is how many tenants' limits are kept before those are dropped that
+	// are as good as new: the ones that nobody used for some seconds. Some 200 bytes
+	// each.
+	keptBuckets = 4096
 )
 
 // denials passes refused requests on: to the log at once, and to the audit record by one
@@ -39,12 +44,16 @@ const (
 type denials struct {
 	record func(context.Context, ledger.Denial) error
 	log    *slog.Logger
-	queue  chan ledger.Denial
+	// metrics is told of credentials that were refused: of each, not only of those
+	// that are recorded one by one.
+	metrics Metrics
+	queue   chan ledger.Denial
 
 	mu sync.Mutex
 	// A tenant is here when a credential has proved it, so that there are no more
 	// than tenants exist; AllTenants stands for strangers.
 	buckets map[denialKey]*denialBucket
+	sweepAt int // how many there are when idle ones are dropped
 }
 
 // denialKey: requests of actions have a bucket of their own.
@@ -59,11 +68,12 @@ type denialBucket struct {
 }
 
 func newDenials(record func(context.Context, ledger.Denial) error, log *slog.Logger) *denials {
-	return &denials{record: record, log: log, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[denialKey]*denialBucket{}}
+	return &denials{record: record, log: log, metrics: unmeasured{}, queue: make(chan ledger.Denial, maxDenialQueue), buckets: map[denialKey]*denialBucket{}, sweepAt: keptBuckets}
 }
 
 // credential notes a credential that was refused with err.
 func (d *denials) credential(ctx context.Context, method string, err error) {
+	d.metrics.Unauthenticated(whyUnauthenticated(err))
 	denial := ledger.Denial{Tenant: ledger.AllTenants, Verdict: ledger.Verdict{Decision: "deny", Reason: reasonUnauthenticated, Rule: "credential"}}
 	if errors.Is(err, ErrTenantInactive) {
 		denial.Reason = reasonTenantInactive
@@ -115,20 +125,32 @@ func notOneByOne(n int) string {
 func (d *denials) admit(key denialKey) (skipped int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.buckets[key]
-	if b == nil {
-		b = &denialBucket{limit: rate.NewLimiter(denialsPerSecond, denialsAtOnce)}
-		if key.requests {
-			b.limit = rate.NewLimiter(requestsPerSecond, requestsAtOnce)
-		}
-		d.buckets[key] = b
-	}
+	b := d.bucket(key)
 	if !b.limit.Allow() {
 		b.skipped++
 		return 0, false
 	}
 	skipped, b.skipped = b.skipped, 0
 	return skipped, true
+}
+
+// bucket returns the limit of a tenant. The caller holds mu.
+func (d *denials) bucket(key denialKey) *denialBucket {
+	if b := d.buckets[key]; b != nil {
+		return b
+	}
+	if len(d.buckets) >= d.sweepAt {
+		maps.DeleteFunc(d.buckets, func(_ denialKey, b *denialBucket) bool {
+			return b.skipped == 0 && b.limit.Tokens() >= float64(b.limit.Burst())
+		})
+		d.sweepAt = max(keptBuckets, 2*len(d.buckets))
+	}
+	b := &denialBucket{limit: rate.NewLimiter(denialsPerSecond, denialsAtOnce)}
+	if key.requests {
+		b.limit = rate.NewLimiter(requestsPerSecond, requestsAtOnce)
+	}
+	d.buckets[key] = b
+	return b
 }
 
 // pass hands a denial to run. n is how many it stands for: they are counted again
@@ -139,7 +161,7 @@ func (d *denials) pass(denial ledger.Denial, n int) {
 	case d.queue <- denial:
 	default:
 		d.mu.Lock()
-		d.buckets[denialKey{tenant: denial.Tenant}].skipped += n
+		d.bucket(denialKey{tenant: denial.Tenant}).skipped += n
 		d.mu.Unlock()
 	}
 }

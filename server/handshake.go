@@ -28,7 +28,7 @@ func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
 		from := peer.NewContext(context.Background(), &peer.Peer{Addr: raw.RemoteAddr()})
-		h.denials.credential(from, "TLS", &CredentialError{Err: ErrBadCredential, Why: fmt.Sprintf("the client certificate is not trusted: %.*s", maxUntrusted, untrusted.Err)})
+		h.denials.credential(from, "TLS", &CredentialError{Err: errUntrusted, Why: fmt.Sprintf("the client certificate is not trusted: %.*s", maxUntrusted, untrusted.Err)})
 	}
 	return conn, info, err
 }

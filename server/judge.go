@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -19,9 +20,14 @@ import (
 // duplicate is not judged again: it costs nothing and nothing is sent for it.
 func (s *Server) judge(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) error {
 	var err error
-	a.decision, err = s.decide(ctx, a.policy, &policy.Request{
+	deciding, span := s.spans.Within(ctx, "policy")
+	a.decision, err = s.decide(deciding, a.policy, &policy.Request{
 		Principal: a.principal, Action: a.terms, Args: a.args, Run: fromRun(req.GetRun()), IntentID: req.GetIntentId(), At: time.Now(),
 	}, "")
+	if span.IsRecording() {
+		span.SetAttributes(optrace.DecisionKey.String(a.decision.Effect.String()), optrace.RuleKey.String(a.decision.Rule))
+	}
+	endSpan(span, err)
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,10 @@ func (s *Server) CancelOperation(ctx context.Context, req *oncewardv1.CancelOper
 	if waitsForApproval {
 		change.Decision = &ledger.ReviewClosing{ReviewID: op.Review.ID, Decision: ledger.Cancelled, By: p.Actor, Note: req.GetNote()}
 	}
-	cancelled, err := s.Ledger.Apply(ctx, change)
+	s.spans.Link(ctx, &op)
+	cancelling, span := s.spans.Operation(ctx, &op, "cancel")
+	cancelled, err := s.Ledger.Apply(cancelling, change)
+	endSpan(span, err)
 	if err != nil {
 		return nil, err
 	}

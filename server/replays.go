@@ -240,7 +240,7 @@ func sizeOf(op *ledger.Operation) int {
 	for _, text := range [...]string{
 		op.Tenant, op.ID, op.Key, op.KeySource, op.ActionType, op.AdapterVersion, op.ContractVersion,
 		op.Reason, op.ProviderReference, op.RequestedBy, op.IntentID, op.DistinctFrom,
-		op.Run.RunID, op.Run.StepID, op.Run.ToolCallID, op.Run.ToolVersion, op.Run.Agent,
+		op.Run.RunID, op.Run.StepID, op.Run.ToolCallID, op.Run.ToolVersion, op.Run.Agent, op.Run.TraceParent,
 	} {
 		n += len(text)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -28,7 +29,7 @@ const (
 
 // RequestAction performs an action, or answers with what is known of it.
 func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	p := principalOf(ctx)
+	began, p := time.Now(), principalOf(ctx)
 	a, err := (*admission)(nil), want(p, policy.Agent)
 	if err == nil {
 		a, err = s.screen(p, req)
@@ -41,8 +42,11 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 		answer, err = s.answer(ctx, a, req)
 	}
 	if err != nil {
-		return nil, s.denyRequest(ctx, p, a, req, err)
+		err = s.denyRequest(ctx, p, a, req, err)
+		s.measureRefusal(ctx, p, a, err, began)
+		return nil, err
 	}
+	s.measureAnswer(ctx, p, a, answer, began)
 	return answer, nil
 }
 
@@ -53,6 +57,7 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 		last, since := s.fates.arrived(op.ID)
 		s.fates.done(ctx, *op)
 		answer.Duplicate = s.explained(req, *op, last, since)
+		s.spans.Link(ctx, op)
 		s.logAnswer(ctx, req, op, answer)
 		return answer, nil
 	}
@@ -93,6 +98,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	}
 	if !first {
 		answer.Duplicate = s.explained(req, op, last, since)
+		s.spans.Link(ctx, &op)
 	}
 	s.logAnswer(ctx, req, &op, answer)
 	return answer
@@ -139,7 +145,7 @@ func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionReq
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "request answered",
 		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
 		slog.String("run", run.GetRunId()), slog.String("step", run.GetStepId()), slog.Int64("caller_attempt", int64(run.GetAttempt())),
-		slog.String("disposition", answer.GetDisposition().String()), slog.String("cause", answer.GetDuplicate().GetCause().String()), slog.String("state", string(op.State)))
+		slog.String("disposition", answer.GetDisposition().String()), slog.String("cause", answer.GetDuplicate().GetCause().String()), slog.String("state", string(op.State)), optrace.LogAttr(op))
 }
 
 // found is the operation that a request is about.
@@ -213,6 +219,8 @@ func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActi
 	if settled(f.op) {
 		return f.op
 	}
+	ctx, span := s.spans.Within(ctx, "wait")
+	defer span.End()
 	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
@@ -264,8 +272,11 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
+	opening.Operation.Run.TraceParent = optrace.Remember(ctx)
+	claiming, span := s.spans.Within(detached, "claim")
 	claimed := time.Now()
-	op, created, err := s.Ledger.Open(detached, opening)
+	op, created, err := s.Ledger.Open(claiming, opening)
+	endSpan(span, err)
 	if created {
 		s.tallies.executed(op)
 	}
@@ -294,7 +305,7 @@ func (s *Server) admitClaim(ctx context.Context, a *admission, req *oncewardv1.R
 	if err := s.Dispatcher.Admit(a.principal.Tenant, a.action); err != nil {
 		return nil, err
 	}
-	return s.Dispatcher.Reserve()
+	return s.Dispatcher.Reserve(a.action.Spec.Contract.Provider)
 }
 
 // joins is what is done with a request whose operation existed before.

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -101,7 +102,7 @@ func (s *Server) ResolveReview(ctx context.Context, req *oncewardv1.ResolveRevie
 
 // resolve makes one try at a decision. ErrFenced means that the review or its
 // operation moved meanwhile.
-func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
+func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (resp *oncewardv1.ResolveReviewResponse, err error) {
 	review, operationID, err := s.Ledger.Review(ctx, p.Tenant, req.GetReviewId())
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, refuse(codes.NotFound, reasonReviewNotFound, "no such review: want the id of a review, not of its operation; ListReviews has those that are open")
@@ -113,6 +114,14 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 	if err != nil {
 		return nil, err
 	}
+	s.spans.Link(ctx, &op)
+	ctx, span := s.spans.Operation(ctx, &op, "review")
+	defer func() {
+		if span.IsRecording() {
+			span.SetAttributes(optrace.DecisionKey.String(string(decision)), optrace.StateKey.String(stateName(resp.GetOperation().GetState())))
+		}
+		endSpan(span, err)
+	}()
 	if may := policy.MayDecide(p, op.RequestedBy); may.Effect != policy.Allow {
 		return nil, s.deny(ctx, refuse(codes.PermissionDenied, reasonRequesterCannot, "%s", may.Reason), ledger.Denial{
 			Tenant: p.Tenant, Actor: p.Actor, ActionType: op.ActionType, Key: op.Key, ArgsHash: &op.ArgsHash, Run: op.Run,

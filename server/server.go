@@ -6,16 +6,17 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/stats"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
+	"github.com/onceward/onceward/ledger/optrace"
 	"github.com/onceward/onceward/policy"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -48,7 +49,7 @@ type Ledger interface {
 type Dispatcher interface {
 	Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (dispatch.Prepared, error)
 	Admit(tenant string, action *actions.Action) error
-	Reserve() (release func(), err error)
+	Reserve(provider string) (release func(), err error)
 	Go(p dispatch.Prepared, op ledger.Operation, claimed time.Time, release func())
 	Hasten(op ledger.Operation)
 	StoredArguments(ctx context.Context, op ledger.Operation) (actions.Arguments, error)
@@ -76,6 +77,13 @@ type Options struct {
 	SignReceipt func(op ledger.Operation) (string, error)
 	// Credentials are the transport's; nil is plain text, for loopback only.
 	Credentials credentials.TransportCredentials
+	// Metrics is told what is done with requests; nil: nobody is.
+	Metrics Metrics
+	// Tracers make the spans below those that StatsHandlers make; nil: there are
+	// none.
+	Tracers trace.TracerProvider
+	// Limits bound connections and calls that do not get on.
+	Limits Limits
 	// StatsHandlers are told of every call: traces and metrics.
 	StatsHandlers []stats.Handler
 	// ReplayBytes bounds the memory of succeeded operations, from which
@@ -98,6 +106,7 @@ type Server struct {
 	tallies  *tallies
 	fates    *fates
 	denials  *denials
+	spans    optrace.Tracer
 	health   *serving
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
@@ -106,12 +115,18 @@ type Server struct {
 // New makes a server.
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
-	return &Server{
+	if o.Metrics == nil {
+		o.Metrics = unmeasured{}
+	}
+	s := &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
+		spans:    optrace.New(o.Tracers, "github.com/onceward/onceward/server"),
 		draining: draining, drain: drain,
 	}
+	s.tallies.metrics, s.denials.metrics = o.Metrics, o.Metrics
+	return s
 }
 
 // Changed tells the callers that wait for an operation of its new state, and
@@ -147,35 +162,13 @@ func (s *Server) Drain() {
 	s.drain()
 }
 
-// Limits of the transport. A message holds at most the largest arguments, in
-// their most wasteful form, and some context.
-const (
-	maxMessageBytes      = 1 << 20
-	maxHeaderBytes       = 16 << 10
-	maxConcurrentStreams = 1000
-	connectionTimeout    = 20 * time.Second
-	// streamWorkers are goroutines that serve one call after the other; a call
-	// that finds none free gets its own. A new goroutine begins with a small
-	// stack, and growing it took 10 % of the processor time of replays (4 of 44
-	// µs each); these keep theirs. Larger and shared buffers were tried too, and
-	// made no difference to calls of this size.
-	streamWorkers = 256
-)
-
 // GRPC makes the gRPC server with all services, health and reflection.
 func (s *Server) GRPC() *grpc.Server {
-	options := []grpc.ServerOption{
+	options := append(s.Limits.options(),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
 		grpc.ForceServerCodecV2(newLenientCodec()),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.MaxConcurrentStreams(maxConcurrentStreams),
-		grpc.NumStreamWorkers(streamWorkers),
-		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	}
+	)
 	for _, handler := range s.StatsHandlers {
 		options = append(options, grpc.StatsHandler(handler))
 	}

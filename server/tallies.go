@@ -47,6 +47,8 @@ const (
 type tallies struct {
 	add func(ctx context.Context, batch string, tallies []ledger.Tally) error
 	log *slog.Logger
+	// metrics is told of duplicates: they are explained where they are counted.
+	metrics Metrics
 
 	mu     sync.Mutex
 	counts map[tallyKind]*tallySum
@@ -75,7 +77,7 @@ type tallySum struct {
 }
 
 func newTallies(add func(context.Context, string, []ledger.Tally) error, log *slog.Logger) *tallies {
-	return &tallies{add: add, log: log, counts: map[tallyKind]*tallySum{}}
+	return &tallies{add: add, log: log, metrics: unmeasured{}, counts: map[tallyKind]*tallySum{}}
 }
 
 // executed counts a request that made an operation.
@@ -88,6 +90,7 @@ func (t *tallies) executed(op ledger.Operation) {
 // have had no effect: then a second one would not have had any either.
 func (t *tallies) duplicate(op ledger.Operation, cause oncewardv1.RetryCause, stated bool) {
 	kind := tallyKind{tenant: op.Tenant, actionType: op.ActionType, what: tallyDuplicate, cause: nameOfCause(cause), stated: stated}
+	t.metrics.Duplicate(op.Tenant, op.ActionType, kind.cause)
 	amount := ""
 	if op.State != ledger.Failed && op.Amount != "" {
 		kind.currency, amount = op.Currency, op.Amount

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Defaults of Options.
@@ -58,7 +57,8 @@ type Options struct {
 	// Now is the clock of Exchange.ReceivedAt; default time.Now.
 	Now func() time.Time
 
-	// Tracer gets one client span for each Send and Read; nil: none. Spans have
+	// Tracer gets one client span for each Send and Read; nil: that of the span in
+	// the context, so that an attempt's calls are below it. Spans have
 	// method, host, status and phase, never a path, a query or a body. Nothing of
 	// a trace is sent to the provider.
 	Tracer trace.Tracer
@@ -95,9 +95,6 @@ func NewSender(o Options) (*Sender, error) {
 	o.UserAgent = orDefault(o.UserAgent, "onceward")
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Tracer == nil {
-		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	s := &Sender{o: o, egress: e}
 	s.reads = newTransport(nil)

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // What spans say beside the semantic conventions of OpenTelemetry.
@@ -24,6 +25,14 @@ const (
 // and queries hold what the request is about. It sends no traceparent header
 // either: what is sent is frozen, and providers are other people's.
 func (s *Sender) startSpan(ctx context.Context, r Request) (context.Context, trace.Span) {
+	tracer := s.o.Tracer
+	if tracer == nil {
+		around := trace.SpanFromContext(ctx)
+		if !around.IsRecording() {
+			return ctx, noop.Span{}
+		}
+		tracer = around.TracerProvider().Tracer("github.com/onceward/onceward/actions/httpaction")
+	}
 	method, name := r.Method, r.Method
 	if !slices.Contains(knownMethods, method) {
 		method, name = "_OTHER", "HTTP"
@@ -33,7 +42,7 @@ func (s *Sender) startSpan(ctx context.Context, r Request) (context.Context, tra
 		attributes = append(attributes,
 			attribute.String("server.address", u.Hostname()), attribute.Int("server.port", portOf(u)))
 	}
-	return s.o.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	return tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
 // knownMethods are those that may name a span: their number must be small.

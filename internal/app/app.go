@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oklog/run"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/stats"
@@ -62,7 +63,19 @@ type Config struct {
 	// now; nil: as long as its connection lasts.
 	ClientTrusted func(chain []*x509.Certificate) bool
 
-	// StatsHandlers observe every call of the API: traces and metrics.
+	// Limits bound connections and calls that do not get on; the zero value is the
+	// defaults.
+	Limits server.Limits
+	// MaxConnections bounds the connections of each listener, and with them what
+	// they hold of memory and of open files: further ones wait until one ends. Zero
+	// is defaultMaxConnections.
+	MaxConnections int
+
+	// Telemetry is told what happens; nil: nobody is. Who made it shuts it down, after
+	// Run.
+	Telemetry *telemetry.Telemetry
+
+	// StatsHandlers observe every call of the API, beside Telemetry.
 	StatsHandlers []stats.Handler
 
 	// Webhooks is where the providers' own calls come in; nil takes none. Plain
@@ -92,10 +105,6 @@ type Config struct {
 	// ReconcileLease is how long the reconciler has an operation in doubt to
 	// itself; zero is its default.
 	ReconcileLease time.Duration
-
-	// Telemetry is told how the process does; nil: nobody is. Who made it shuts it
-	// down, after Run.
-	Telemetry *telemetry.Telemetry
 
 	// Admin is where the process is asked how it is: /metrics, /healthz, /readyz; nil
 	// answers nowhere. Beyond loopback it wants AdminTLS and AdminToken, which is then
@@ -167,6 +176,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.MaxConnections <= 0 {
+		c.MaxConnections = defaultMaxConnections
+	}
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = 30 * time.Second
 	}
@@ -192,10 +204,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.WrapLedger != nil {
 		book = c.WrapLedger(store)
 	}
+	observed := observing(&c, &book)
 	changed := func(op ledger.Operation) { a.server.Changed(op) }
 	a.dispatcher, err = dispatch.New(dispatch.Options{
 		Ledger: book, Registry: c.Registry, Sealer: c.Secrets, Secret: c.Secrets.ProviderKey, Tokens: signer,
 		MaxInFlight: c.MaxInFlight, LeaseGrace: c.LeaseGrace, Changed: changed, Log: c.Log,
+		Metrics: observed.dispatch, Tracers: observed.tracers,
 		Recheck: func(ctx context.Context, op ledger.Operation, action *actions.Action, args actions.Arguments) (*ledger.Change, error) {
 			return a.server.Recheck(ctx, op, action, args)
 		},
@@ -212,7 +226,8 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Ledger: book, Dispatcher: a.dispatcher, Registry: c.Registry, Sealer: c.Secrets,
 		Authenticator: identity.New(identity.Options{Store: credentialStore{store}, File: c.Identity, Trusted: c.ClientTrusted}),
 		Policies:      c.Policies, Log: c.Log, Credentials: c.Credentials, StatsHandlers: c.StatsHandlers,
-		ReplayBytes: replayBytes,
+		Metrics: observed.server, Tracers: observed.tracers,
+		ReplayBytes: replayBytes, Limits: c.Limits,
 		SignReceipt: func(op ledger.Operation) (string, error) {
 			text, err := signer.Receipt(op)
 			if errors.Is(err, signing.ErrNoKey) || errors.Is(err, signing.ErrNoReceipt) {
@@ -228,6 +243,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.Webhooks != nil {
 		box, err := inbox.New(inbox.Options{
 			Ledger: store, Source: c.Source, Sensitive: c.Registry.SensitiveReceipts, Log: c.Log, PublicURL: c.WebhooksURL,
+			Metrics: observed.inbox,
 		})
 		if err != nil {
 			store.Close()
@@ -245,9 +261,19 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
+		Metrics: observed.reconciler, Tracers: observed.tracers,
 	})
+	if c.Telemetry != nil {
+		c.Telemetry.ObserveDispatcher(a.dispatcher)
+	}
 	return a, nil
 }
+
+// defaultMaxConnections: an idle connection of the API takes some 50 KB.
+const defaultMaxConnections = 4096
+
+// bounded is a listener with no more than MaxConnections connections.
+func (a *App) bounded(l net.Listener) net.Listener { return netutil.LimitListener(l, a.MaxConnections) }
 
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
@@ -280,7 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 		waking, stop := context.WithCancel(context.Background())
 		g.Add(func() error { a.server.Run(waking); return nil }, func(error) { stop() })
 		api := a.server.GRPC()
-		g.Add(func() error { return api.Serve(a.Listener) }, func(error) { a.stopServing(api) })
+		g.Add(func() error { return api.Serve(a.bounded(a.Listener)) }, func(error) { a.stopServing(api) })
 	}
 	if a.hooks != nil {
 		g.Add(a.serveHooks, func(error) { a.stopHooks() })
@@ -308,7 +334,7 @@ func (a *App) stopServing(api *grpc.Server) {
 }
 
 func (a *App) serveHooks() error {
-	listener := a.Webhooks
+	listener := a.bounded(a.Webhooks)
 	if a.WebhooksTLS != nil {
 		listener = tls.NewListener(listener, a.WebhooksTLS)
 	}

@@ -64,7 +64,7 @@ func newPublicServer(signer *signing.Signer, log *slog.Logger) *http.Server {
 }
 
 func (a *App) servePublic() error {
-	listener := a.HTTP
+	listener := a.bounded(a.HTTP)
 	if a.HTTPTLS != nil {
 		listener = tls.NewListener(listener, a.HTTPTLS)
 	}

@@ -39,6 +39,7 @@ var mustExist = []string{
 	"internal/forecast",
 	"internal/identity",
 	"internal/jws",
+	"internal/panics",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/policies",
@@ -50,6 +51,7 @@ var mustExist = []string{
 	"internal/signing",
 	"ledger",
 	"ledger/ledgertest",
+	"ledger/optrace",
 	"ledger/postgres",
 	"migrations",
 	"policy",
@@ -153,7 +155,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"inbox/..."},
-		may:  []string{stdlib, others, "inbox/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "inbox/...", "actions", "internal/panics", "ledger"},
 		never: []string{
 			"server/...", "reconciler/...", "dispatch/...", "ledger/postgres/...", "google.golang.org/grpc/...",
 		},
@@ -201,6 +203,12 @@ var arrows = []struct {
 		why: "the ledger remembers what it is told; it knows neither providers nor callers",
 	},
 	{
+		from:  []string{"ledger/optrace"},
+		may:   []string{stdlib, "ledger", "go.opentelemetry.io/otel/..."},
+		never: []string{"go.opentelemetry.io/otel/sdk/...", "github.com/prometheus/..."},
+		why:   "it joins spans; where they go is not known to those who make them",
+	},
+	{
 		from: []string{"policy/..."},
 		but:  []string{"policy/policyfile/internal/schemagen"}, // a tool that writes files
 		never: append([]string{
@@ -210,7 +218,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"dispatch/..."},
-		may:  []string{stdlib, others, "dispatch/...", "actions", "ledger"},
+		may:  []string{stdlib, others, "dispatch/...", "actions", "internal/panics", "ledger", "ledger/optrace"},
 		never: []string{
 			"net/http/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -218,7 +226,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"reconciler/..."},
-		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "ledger", "policy"},
+		may:  []string{stdlib, others, "reconciler/...", "actions", "dispatch", "internal/panics", "ledger", "ledger/optrace", "policy"},
 		never: []string{
 			"server/...", "github.com/jackc/...", "google.golang.org/grpc/...",
 		},
@@ -226,7 +234,7 @@ var arrows = []struct {
 	},
 	{
 		from: []string{"server/..."},
-		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "policy", "internal/..."},
+		may:  []string{stdlib, others, "server/...", "proto/...", "actions", "dispatch", "ledger", "ledger/optrace", "policy", "internal/..."},
 		never: []string{
 			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
@@ -283,6 +291,11 @@ var arrows = []struct {
 		from: []string{"internal/jws"},
 		may:  []string{stdlib, "github.com/go-jose/..."},
 		why:  "who trusts a signature wants to read all of the code that checks it",
+	},
+	{
+		from: []string{"internal/panics"},
+		may:  []string{stdlib},
+		why:  "everybody who recovers calls it, about things that it must not know",
 	},
 	{
 		from: []string{"internal/secrets"},

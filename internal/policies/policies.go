@@ -25,6 +25,9 @@ type Options struct {
 	Specs func() []actions.Spec
 	// Log is told of every change that was taken over or refused; required.
 	Log *slog.Logger
+	// Refused is told at each change whether the files as they are now are refused, if
+	// set: metrics. It must not block.
+	Refused func(refused bool)
 	// Interval is the time between two looks at the files; default 2 s.
 	Interval time.Duration
 }
@@ -46,6 +49,9 @@ var errNoPaths = errors.New("policies: no paths")
 func Open(o Options) (*Policies, error) {
 	if len(o.Paths) == 0 {
 		return nil, errNoPaths
+	}
+	if o.Refused == nil {
+		o.Refused = func(bool) {}
 	}
 	if o.Interval == 0 {
 		o.Interval = 2 * time.Second
@@ -132,7 +138,10 @@ func (p *Policies) logChanges(before, after *policy.Policies) {
 func (p *Policies) Watch(ctx context.Context) {
 	yamlfiles.Watch(ctx, yamlfiles.Watching{
 		Paths: p.Paths, Interval: p.Interval, Taken: p.taken, TakeOver: p.takeOver,
-		Back: func() { p.Log.Info("policies changed back: they are what is in force") },
+		Back: func() {
+			p.Refused(false)
+			p.Log.Info("policies changed back: they are what is in force")
+		},
 	})
 }
 
@@ -147,6 +156,7 @@ func (p *Policies) taken() yamlfiles.Digest {
 // already is not said again.
 func (p *Policies) takeOver(_ context.Context, known string) (refused string) {
 	err := p.Reload()
+	p.Refused(err != nil)
 	switch {
 	case err == nil:
 		return ""

@@ -30,6 +30,9 @@ type Options struct {
 	Declared declared.Options
 	// Log is told of every change that was taken over or refused; required.
 	Log *slog.Logger
+	// Refused is told at each change whether the files as they are now are refused, if
+	// set: metrics. It must not block.
+	Refused func(refused bool)
 	// Interval is the time between two looks at the files; default 2 s.
 	Interval time.Duration
 	// StartTimeout bounds asking one AdapterService or database at Open and at each
@@ -71,6 +74,9 @@ type link interface {
 // Open reads the definitions and registers what they declare. Every fault fails
 // it, with a *definition.FaultsError where a file is wrong or a secret missing.
 func Open(ctx context.Context, o Options) (*Providers, error) {
+	if o.Refused == nil {
+		o.Refused = func(bool) {}
+	}
 	if o.Interval == 0 {
 		o.Interval = 2 * time.Second
 	}

@@ -18,7 +18,10 @@ import (
 func (p *Providers) Watch(ctx context.Context) {
 	yamlfiles.Watch(ctx, yamlfiles.Watching{
 		Paths: p.Paths, Interval: p.Interval, Taken: p.taken, TakeOver: p.takeOver,
-		Back: func() { p.Log.Info("definitions changed back: they are what is in use") },
+		Back: func() {
+			p.Refused(false)
+			p.Log.Info("definitions changed back: they are what is in use")
+		},
 	})
 }
 
@@ -36,11 +39,13 @@ func (p *Providers) takeOver(ctx context.Context, known string) (refused string)
 	err := p.Reload(ctx)
 	switch {
 	case err == nil:
+		p.Refused(false)
 		p.logChanges(before, p.definitions())
 		return ""
 	case ctx.Err() != nil || err.Error() == known:
 		return known
 	}
+	p.Refused(true)
 	var faults *definition.FaultsError
 	if !errors.As(err, &faults) {
 		p.Log.Error("definitions changed: refused, nothing was taken over", "error", err)

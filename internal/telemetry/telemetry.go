@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -36,6 +37,9 @@ type Options struct {
 	// that name; what comes later is counted as "other". Zero: the defaults, 100,
 	// 200 and 100.
 	MaxTenants, MaxActionTypes, MaxProviders int
+	// Processors get the spans too, each as it ends: of a receiver of one's own, or
+	// a test. With one, there are traces without an OTLP endpoint.
+	Processors []sdktrace.SpanProcessor
 }
 
 // Telemetry holds the registry and the tracers of one process. It is safe for
@@ -48,6 +52,15 @@ type Telemetry struct {
 	// Ledger is told of the store and of what is open in it.
 	Ledger *Ledger
 
+	// What the parts tell.
+	Requests *Requests
+	Moves    *Moves
+	Attempts *Attempts
+	Repairs  *Repairs
+	Webhooks *Webhooks
+	Reloads  *Reloads
+
+	labels   *labels
 	handler  stats.Handler
 	shutdown []func(context.Context) error
 }
@@ -61,19 +74,31 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	t := &Telemetry{Registry: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider()}
 	t.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuild(t.Registry, o.Version)
-	t.Ledger = newLedger(t.Registry, newFirst(o.MaxActionTypes, 200).of)
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("onceward"), semconv.ServiceVersion(o.Version), semconv.ServiceInstanceID(o.Instance)))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
+	t.labels = newLabels(o)
+	t.Ledger = newLedger(t.Registry, t.labels.actionTypes.of)
+	t.Requests, t.Moves = newRequests(t.Registry, t.labels), newMoves(t.Registry, t.labels)
+	t.Attempts, t.Repairs = newAttempts(t.Registry, t.labels), newRepairs(t.Registry, t.labels)
+	t.Webhooks, t.Reloads = newWebhooks(t.Registry, t.labels), newReloads(t.Registry)
 	if o.OTLPEndpoint != "" {
 		exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(o.OTLPEndpoint))
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
-		tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
-			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.SampleRatio))))
+		o.Processors = append(slices.Clone(o.Processors), sdktrace.NewBatchSpanProcessor(exporter))
+	}
+	if len(o.Processors) > 0 {
+		traced := []sdktrace.TracerProviderOption{
+			sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.SampleRatio))),
+		}
+		for _, p := range o.Processors {
+			traced = append(traced, sdktrace.WithSpanProcessor(p))
+		}
+		tracers := sdktrace.NewTracerProvider(traced...)
 		t.Tracers, t.shutdown = tracers, append(t.shutdown, tracers.Shutdown)
 	}
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(t.Registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())

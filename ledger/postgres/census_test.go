@@ -94,7 +94,7 @@ func TestCensusOfACrowd(t *testing.T) {
 			SELECT jsonb_populate_record(o, jsonb_build_object('id', left(o.id::text, 24) || lpad(to_hex(n), 12, '0'), 'idempotency_key', 'k' || o.status || n)) AS r
 			FROM operations o, generate_series(1, %d) n) copies;
 		INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, opened_at)
-			SELECT tenant_id, id, id, idempotency_key, 'inconclusive', '', args_hash, now() - interval '3 minutes' FROM operations WHERE idempotency_key LIKE 'kneeds_review%%';
+			SELECT tenant_id, id, id AS operation_id, idempotency_key, 'inconclusive', '', args_hash, now() - interval '3 minutes' FROM operations WHERE idempotency_key LIKE 'kneeds_review%%';
 		ANALYZE operations, reviews`, crowd-1))
 	census, err := store.CensusOf(t.Context(), limit, 100)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestLookBesideAPoolThatIsUsedUp(t *testing.T) {
 		t.Errorf("Census: %v", err)
 	}
 	leave()
-	<-asking
+	wantError(t, "a request that waits for a connection", <-asking, ledger.ErrUnavailable)
 }
 
 func TestLook(t *testing.T) {

@@ -65,6 +65,17 @@ func TestServePolicies(t *testing.T) {
 	})
 }
 
+// TestServeAdmin asks the service how it is.
+func TestServeAdmin(t *testing.T) {
+	t.Parallel()
+	owner, login := database(t)
+	runScript(t, "serve-admin", func(e *testscript.Env) error {
+		e.Setenv("OWNER_URL", owner)
+		e.Setenv("SERVE_URL", login)
+		return nil
+	})
+}
+
 // TestDevOnAGivenPostgres is what docker compose does.
 func TestDevOnAGivenPostgres(t *testing.T) {
 	t.Parallel()

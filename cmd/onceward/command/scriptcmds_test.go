@@ -32,6 +32,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"fails":      fails,
 		"gone":       gone,
 		"isjson":     isJSON,
+		"page":       page,
 		"post":       post,
 	}
 }
@@ -175,6 +176,34 @@ func isJSON(ts *testscript.TestScript, _ bool, _ []string) {
 	if documents == 0 {
 		ts.Fatalf("no JSON")
 	}
+}
+
+// page STATUS REGEXP URL [TOKEN] waits until a page answers with this status and a
+// body that matches.
+func page(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 && len(args) != 4 {
+		ts.Fatalf("usage: page STATUS REGEXP URL [TOKEN]")
+	}
+	pattern := mustCompile(ts, args[1])
+	client := &http.Client{Timeout: patience}
+	var seen string
+	poll(ts, func() bool {
+		req, err := http.NewRequest(http.MethodGet, args[2], nil)
+		ts.Check(err)
+		if len(args) == 4 {
+			req.Header.Set("Authorization", "Bearer "+args[3])
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			seen = err.Error()
+			return false
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		ts.Check(err)
+		seen = resp.Status + "\n" + string(body)
+		return strconv.Itoa(resp.StatusCode) == args[0] && pattern.Match(body)
+	}, func() string { return args[2] + " answers " + seen })
 }
 
 // post URL BODY posts and wants a 2xx; negated, another answer.

@@ -42,6 +42,8 @@ type serveCmd struct {
 	adminFlags
 	telemetryFlags
 
+	MaxConnections int `env:"ONCEWARD_MAX_CONNECTIONS" default:"4096" help:"Connections of each listener at once; further ones wait until one ends."`
+
 	MaxInFlight int `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
@@ -112,7 +114,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	config := app.Config{
 		Policies:    policies.For,
 		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
-		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight,
+		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight, MaxConnections: c.MaxConnections,
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
 	}
