@@ -21,6 +21,8 @@ type Model struct {
 	settle     uint8 // the longest age of a doubt that makes a difference
 	reconciler *reconciler.Reconciler
 	bench      bench
+	before     World          // a step that may be taken back
+	after      World          // the step under way
 	moved      []ledger.Event // of the step under way, for the audit record
 	refused    string         // what the step asked for that the database refuses
 }

@@ -61,8 +61,8 @@ func (s Scenario) spec() actions.Spec {
 	if p.Keys {
 		c.Keys = actions.KeyRules{Honoured: true, Window: time.Duration(p.Window) * tick, StoresFailures: p.StoresFailures}
 		if !p.NoMargin {
-			// A replay that is sent just before the horizon lands so much later.
-			c.Keys.Margin = time.Duration(p.Flight) * tick
+			// A replay is given one lease to land in (dispatch.Lease), and may take longer.
+			c.Keys.Margin = time.Duration(max(p.Flight-1, 0)) * tick
 		}
 	}
 	if p.LookUp {
@@ -83,17 +83,64 @@ func ticks(d time.Duration) uint8 {
 	return uint8(min((max(d, 0)+tick-1)/tick, never-1))
 }
 
-// Scenarios are the worlds that are searched in the ordinary run of the tests.
+// Scenarios are the worlds that are searched in the ordinary run of the tests, to
+// the depth that they name.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{Name: "keys", Keys: 1, Faults: 3, Provider: Provider{Keys: true, Window: 3, Flight: 1}, Reviewer: true},
-		{Name: "keys, failures are stored", Keys: 1, Faults: 2, Provider: Provider{Keys: true, StoresFailures: true, Window: 3, Flight: 1, LookUp: true}, Reviewer: true, Corrections: true},
-		{Name: "keys and look-up", Keys: 1, Faults: 2, Provider: Provider{Keys: true, Window: 3, Flight: 1, LookUp: true, Lag: 1}, Reviewer: true},
-		{Name: "look-up that lags", Keys: 1, Faults: 3, Provider: Provider{LookUp: true, Lag: 1, Flight: 1}, Reviewer: true, Corrections: true},
-		{Name: "neither", Keys: 1, Faults: 3, Provider: Provider{Flight: 1}, Reviewer: true},
-		{Name: "events", Keys: 1, Faults: 2, Provider: Provider{Events: true, Async: true, Flight: 1}, Reviewer: true},
-		{Name: "later", Keys: 1, Faults: 2, Provider: Provider{Keys: true, Window: 3, LookUp: true, Async: true, Flight: 1}, Reviewer: true},
-		{Name: "approval, protect", Keys: 1, Faults: 2, Provider: Provider{Keys: true, Window: 3, Flight: 1}, Reviewer: true, Approval: true, Stage: ledger.StageProtect},
-		{Name: "two keys of one intent", Keys: 2, Faults: 1, Provider: Provider{LookUp: true, Flight: 1}},
+		{
+			Name: "keys", Depth: 15, Keys: 1, Faults: 2, Reviewer: true,
+			Provider: Provider{Keys: true, Window: 4, Flight: 2},
+		},
+		{
+			Name: "keys, failures are stored", Depth: 15, Keys: 1, Faults: 2, Reviewer: true, Corrections: true,
+			Provider: Provider{Keys: true, StoresFailures: true, Window: 3, Flight: 1, LookUp: true},
+		},
+		{
+			Name: "keys and look-up", Depth: 15, Keys: 1, Faults: 2, Reviewer: true,
+			Provider: Provider{Keys: true, Window: 3, Flight: 1, LookUp: true, Lag: 1},
+		},
+		{
+			Name: "look-up that lags", Depth: 16, Keys: 1, Faults: 3, Reviewer: true, Corrections: true,
+			Provider: Provider{LookUp: true, Lag: 1, Flight: 1},
+		},
+		{
+			Name: "neither", Depth: 17, Keys: 1, Faults: 3, Reviewer: true,
+			Provider: Provider{Flight: 1},
+		},
+		{
+			Name: "events", Depth: 16, Keys: 1, Faults: 2, Reviewer: true,
+			Provider: Provider{Events: true, Async: true, Flight: 1},
+		},
+		{
+			Name: "later", Depth: 14, Keys: 1, Faults: 2, Reviewer: true,
+			Provider: Provider{Keys: true, Window: 3, LookUp: true, Async: true, Flight: 1},
+		},
+		{
+			Name: "approval, protect", Depth: 17, Keys: 1, Faults: 2, Reviewer: true, Approval: true, Stage: ledger.StageProtect,
+			Provider: Provider{Keys: true, Window: 3, Flight: 1},
+		},
+		{
+			Name: "two keys of one intent", Depth: 18, Keys: 2, Faults: 1,
+			Provider: Provider{LookUp: true, Flight: 1},
+		},
+	}
+}
+
+// Broken are scenarios that each lack one premise, and what of the laws is lost
+// with it.
+func Broken() map[string]Scenario {
+	return map[string]Scenario{
+		"a replay lands when the key is forgotten": {
+			Keys: 1, Faults: 2, Provider: Provider{Keys: true, Window: 3, Flight: 2, NoMargin: true},
+		},
+		"absence is believed while a request is under way": {
+			Keys: 1, Faults: 2, Provider: Provider{LookUp: true, Lag: 1, Flight: 1, NoSettleTime: true},
+		},
+		"a worker sends when its lease is long over": {
+			Keys: 1, Faults: 1, Provider: Provider{LookUp: true, Flight: 1, LateBytes: true},
+		},
+		"a reviewer has not looked": {
+			Keys: 1, Faults: 1, Reviewer: true, Provider: Provider{Flight: 1, WrongReviewer: true},
+		},
 	}
 }

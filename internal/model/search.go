@@ -60,14 +60,14 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 		id    int32
 	}
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	print := func(w World) fingerprint {
-		return fingerprint{maphash.Comparable(seeds[0], w), maphash.Comparable(seeds[1], w)}
+	print := func(w *World) fingerprint {
+		return fingerprint{maphash.Comparable(seeds[0], *w), maphash.Comparable(seeds[1], *w)}
 	}
 	steps := m.Steps()
 	result := Result{Scenario: m.Name}
 	origins := []origin{{from: -1}}
 	begin := m.Begin()
-	seen := map[fingerprint]struct{}{print(begin): {}}
+	seen := map[fingerprint]struct{}{print(&begin): {}}
 	hopes := map[fingerprint]bool{}
 	layer := []found{{begin, 0}}
 	broken := func(law, what string, id int32, last ...Step) Result {
@@ -81,12 +81,13 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 			return result
 		}
 		var next []found
-		for _, at := range layer {
+		for i := range layer {
+			at := &layer[i]
 			if what := m.hopeless(at.world, steps, hopes, print); what != "" {
 				return broken("every doubt ends", what, at.id)
 			}
 			for _, s := range steps {
-				after, ok, err := m.Do(at.world, s)
+				after, ok, err := m.Do(&at.world, s)
 				if err != nil {
 					return broken("what the ledger refuses is not asked of it", err.Error(), at.id, s)
 				}
@@ -95,11 +96,11 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 				}
 				result.Steps++
 				for _, law := range laws {
-					if what := law.Check(m, &at.world, &after, s); what != "" {
+					if what := law.Check(m, &at.world, after, s); what != "" {
 						return broken(law.Name, what, at.id, s)
 					}
 				}
-				if after == at.world {
+				if *after == at.world {
 					continue
 				}
 				p := print(after)
@@ -107,7 +108,7 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 					continue
 				}
 				seen[p] = struct{}{}
-				next = append(next, found{after, int32(len(origins))})
+				next = append(next, found{*after, int32(len(origins))})
 				origins = append(origins, origin{at.id, s})
 			}
 		}
@@ -123,11 +124,11 @@ const patience = 120
 // hopeless says why nothing comes of a world in which nothing goes wrong any more
 // and nobody asks for anything new: what is due is done, one by one, and time
 // passes when nothing is. Each operation has ended then, or a person is asked.
-func (m *Model) hopeless(w World, steps []Step, hopes map[fingerprint]bool, print func(World) fingerprint) string {
+func (m *Model) hopeless(w World, steps []Step, hopes map[fingerprint]bool, print func(*World) fingerprint) string {
 	var way []fingerprint
 	w.Faults = 0
 	for range patience {
-		p := print(w)
+		p := print(&w)
 		if hopes[p] || m.ended(w) {
 			for _, p := range way {
 				hopes[p] = true
@@ -140,9 +141,9 @@ func (m *Model) hopeless(w World, steps []Step, hopes map[fingerprint]bool, prin
 			if !s.fair() {
 				continue
 			}
-			after, ok, err := m.Do(w, s)
-			if ok && err == nil && after != w {
-				w, moved = after, true
+			after, ok, err := m.Do(&w, s)
+			if ok && err == nil && *after != w {
+				w, moved = *after, true
 				break
 			}
 		}
@@ -172,15 +173,15 @@ func (m *Model) trace(origins []origin, id int32, last ...Step) []string {
 	w := m.Begin()
 	lines := make([]string, 0, len(last))
 	for i, s := range last {
-		after, _, err := m.Do(w, s)
+		after, _, err := m.Do(&w, s)
 		line := fmt.Sprintf("%2d. %s", i+1, m.Tell(w, s))
-		if now := m.Describe(after); now != m.Describe(w) {
+		if now := m.Describe(*after); now != m.Describe(w) {
 			line += "\n        → " + now
 		}
 		if err != nil {
 			line += "\n        → " + err.Error()
 		}
-		lines, w = append(lines, line), after
+		lines, w = append(lines, line), *after
 	}
 	return lines
 }

@@ -114,20 +114,22 @@ func (s Step) fair() bool {
 // errBroken: a real function failed where it cannot.
 var errBroken = errors.New("model: the reconciler failed")
 
-// Do is the world after a step, or false where the step cannot happen. An error
-// says that code under test did what it must never do.
-func (m *Model) Do(w World, s Step) (World, bool, error) {
+// Do is the world after a step, or false where the step cannot happen. It is the
+// model's own until the next call. An error says that code under test did what it
+// must never do.
+func (m *Model) Do(w *World, s Step) (after *World, happens bool, err error) {
 	m.moved, m.refused = m.moved[:0], ""
-	ok, err := m.do(&w, s)
+	m.after = *w
+	ok, err := m.do(&m.after, s)
 	switch {
 	case errors.Is(err, errFull):
-		return w, false, nil
+		return nil, false, nil
 	case err != nil:
-		return w, true, fmt.Errorf("%w: %w", errBroken, err)
+		return &m.after, true, fmt.Errorf("%w: %w", errBroken, err)
 	case m.refused != "":
-		return w, true, fmt.Errorf("%w: it asks the ledger for %s", errBroken, m.refused)
+		return &m.after, true, fmt.Errorf("%w: it asks the ledger for %s", errBroken, m.refused)
 	}
-	return w, ok, nil
+	return &m.after, ok, nil
 }
 
 func (m *Model) do(w *World, s Step) (bool, error) {
@@ -310,19 +312,25 @@ func (m *Model) repair(w *World, s Step) (bool, error) {
 	r := &k.Repairs[who]
 	switch s.kind() {
 	case Takes:
+		for i := range who { // which of them it is makes no difference
+			if k.Repairs[i].Phase == Gone {
+				return false, nil
+			}
+		}
 		return r.Phase == Gone && m.lease(k, who), nil
 	case Looks, LooksInVain:
 		if r.Phase != Leased {
 			return false, nil
 		}
-		before, known := *w, *r
+		m.before = *w
+		known := r.Knows
 		*r = Repair{}
-		looked, err := m.run(w, key, m.operation(key, known.Knows), FoundNothing, 0)
+		looked, err := m.run(w, key, m.operation(key, known), FoundNothing, 0)
 		vain := s.kind() == LooksInVain
 		if !looked || err != nil {
 			return !vain, err
 		}
-		*w = before // it has asked, and is about to act on the answer
+		*w = m.before // it has asked, and is about to act on the answer
 		if vain && !w.fault() {
 			return false, nil
 		}
