@@ -105,6 +105,9 @@ func (m *Model) apply(k *Key, c ledger.Change) error {
 	case from == ledger.Running && r.InDoubt && closes:
 		m.refused = "an attempt that clears the doubt of an earlier one"
 		return ledger.ErrIllegalMove
+	case c.BumpEpoch && c.Event != ledger.Defer && c.Event != ledger.Release:
+		m.refused = "a new key without proof that nothing was applied"
+		return ledger.ErrIllegalMove
 	case to == ledger.NeedsReview && c.Review == nil, from == ledger.NeedsReview && c.Decision == nil:
 		m.refused = "a review without a question or an answer"
 		return ledger.ErrIllegalMove
@@ -153,7 +156,31 @@ func (m *Model) apply(k *Key, c ledger.Change) error {
 	if to == ledger.NeedsReview {
 		r.Review = m.names.number(string(c.Review.Reason))
 	}
+	if !m.sound(*r) {
+		m.refused = fmt.Sprintf("a %s row with effect %s, in doubt: %v, with arguments: %v", to, c.Effect, r.InDoubt, r.Sealed)
+		return ledger.ErrIllegalMove
+	}
 	return nil
+}
+
+// sound reports whether the columns of a row fit together: operation_sound, which
+// the database refuses rows by.
+func (m *Model) sound(r Row) bool {
+	nothing := m.effect(r) == ledger.EffectNone || m.effect(r) == ledger.EffectNotApplied
+	switch m.state(r) {
+	case ledger.Pending:
+		return nothing && !r.InDoubt && r.Sealed
+	case ledger.Running:
+		return m.effect(r) == ledger.EffectUnknown && r.Sealed && r.Attempt > 0
+	case ledger.Succeeded:
+		return m.effect(r) == ledger.EffectApplied && !r.InDoubt
+	case ledger.Unknown:
+		return !nothing && r.InDoubt && r.Sealed
+	case ledger.Failed:
+		return nothing && !r.InDoubt
+	default:
+		return true
+	}
 }
 
 // addEvidence records what moves nothing: evidence.sql.

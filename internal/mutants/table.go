@@ -17,7 +17,7 @@ func inTheTable() []Mutant {
 		{
 			Name: "doubt can be claimed like a new attempt", Law: "L4",
 			Edits:   []Edit{{"ledger/moves.go", "\t{Unknown, Confirm, Succeeded},", "\t{Unknown, Claim, Running},\n\t{Unknown, Confirm, Succeeded},"}},
-			Package: "ledger", Run: "^TestLaw04_NoMoveTurnsDoubtIntoATryWithoutProof$",
+			Package: "ledger", Run: "^TestNextDecidesEveryStateAndEvent$",
 		},
 	}
 }
@@ -73,7 +73,7 @@ func inStatements() []Mutant {
 		{
 			Name: "a proof of absence need not know of the doubt", Law: "L3",
 			Edits:   []Edit{{sql + "change.sql", "OR o.in_doubt = n.knew_doubt AND coalesce", "OR coalesce"}},
-			Package: "ledger/postgres", Run: "^TestProofOfAbsenceMustKnowOfTheDoubt$",
+			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
 		},
 		{
 			Name: "one kind of move is left out of the record", Law: "L11",
