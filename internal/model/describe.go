@@ -45,7 +45,8 @@ func (m *Model) Describe(w World) string {
 	return strings.Join(lines, " | ")
 }
 
-// told are the steps in words; %[1]d is the attempt or the reconciler.
+// told are the steps in words; %[1]d is the attempt or the reconciler. It is not
+// changed.
 var told = map[Kind]string{
 	Asks: "a caller asks", Corrects: "a caller corrects the arguments", Cancels: "a caller withdraws",
 	Sends: "worker %[1]d sends", IsTooLate: "worker %[1]d finds that it is too late to send", IsRefused: "worker %[1]d finds nobody to connect to",
@@ -59,7 +60,7 @@ var told = map[Kind]string{
 	Forgets: "the operation is swept", Passes: "a tick passes",
 }
 
-// answers are the answers of a provider in words.
+// answers are the answers of a provider in words. It is not changed.
 var answers = [...]string{
 	"done, with a receipt", "taken up, to be finished later", "done, and no answer comes back", "done, and the answer is cut short",
 	"not done, and no answer comes back", "not done, it says", "refused for good", "too many requests",

@@ -32,7 +32,10 @@ type Violation struct {
 	Trace []string
 }
 
-func (v *Violation) Error() string {
+func (v *Violation) String() string {
+	if v == nil {
+		return "every law holds"
+	}
 	return fmt.Sprintf("%s: %s, after:\n  %s", v.Law, v.What, strings.Join(v.Trace, "\n  "))
 }
 
@@ -60,14 +63,14 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 		id    int32
 	}
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	print := func(w *World) fingerprint {
+	mark := func(w *World) fingerprint {
 		return fingerprint{maphash.Comparable(seeds[0], *w), maphash.Comparable(seeds[1], *w)}
 	}
 	steps := m.Steps()
 	result := Result{Scenario: m.Name}
 	origins := []origin{{from: -1}}
 	begin := m.Begin()
-	seen := map[fingerprint]struct{}{print(&begin): {}}
+	seen := map[fingerprint]struct{}{mark(&begin): {}}
 	hopes := map[fingerprint]bool{}
 	layer := []found{{begin, 0}}
 	broken := func(law, what string, id int32, last ...Step) Result {
@@ -83,7 +86,7 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 		var next []found
 		for i := range layer {
 			at := &layer[i]
-			if what := m.hopeless(at.world, steps, hopes, print); what != "" {
+			if what := m.hopeless(at.world, steps, hopes, mark); what != "" {
 				return broken("every doubt ends", what, at.id)
 			}
 			for _, s := range steps {
@@ -103,7 +106,7 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 				if *after == at.world {
 					continue
 				}
-				p := print(after)
+				p := mark(after)
 				if _, known := seen[p]; known {
 					continue
 				}
@@ -124,11 +127,11 @@ const patience = 120
 // hopeless says why nothing comes of a world in which nothing goes wrong any more
 // and nobody asks for anything new: what is due is done, one by one, and time
 // passes when nothing is. Each operation has ended then, or a person is asked.
-func (m *Model) hopeless(w World, steps []Step, hopes map[fingerprint]bool, print func(*World) fingerprint) string {
+func (m *Model) hopeless(w World, steps []Step, hopes map[fingerprint]bool, mark func(*World) fingerprint) string {
 	var way []fingerprint
 	w.Faults = 0
 	for range patience {
-		p := print(&w)
+		p := mark(&w)
 		if hopes[p] || m.ended(w) {
 			for _, p := range way {
 				hopes[p] = true

@@ -21,7 +21,7 @@ var (
 
 const (
 	root    = "../.."
-	timeout = 3 * time.Minute // for one: to build what it touches, and to run the test
+	timeout = 10 * time.Minute // for one: to build what it touches, and to run the test
 )
 
 func read(path string) ([]byte, error) { return os.ReadFile(filepath.Join(root, path)) }
@@ -98,6 +98,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	if !*seed {
 		t.Skip("a run of the tests for each fault: make mutants")
 	}
+	counts := map[string]int{}
 	for _, m := range All() {
 		if !strings.Contains(m.Name, *only) {
 			continue
@@ -105,10 +106,11 @@ func TestMutantsAreCaught(t *testing.T) {
 		began := time.Now()
 		verdict := try(t, m)
 		t.Logf("%-9s %5.1fs  %s: %s (%s %s)", verdict, time.Since(began).Seconds(), m.Law, m.Name, m.Package, m.Run)
-		if verdict != caught {
+		if counts[verdict]++; verdict != caught {
 			t.Errorf("%s: %s", verdict, m.Name)
 		}
 	}
+	t.Logf("%d caught, %d survived, %d broken", counts[caught], counts[survived], counts[broken])
 }
 
 // What came of a mutant.
@@ -148,7 +150,7 @@ func try(t *testing.T, m Mutant) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-overlay="+file, "-run="+m.Run, "./"+m.Package) //nolint:gosec // of the table
+	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-overlay="+file, "-run="+m.Run, "./"+m.Package)
 	test.Dir, test.WaitDelay = root, 10*time.Second
 	out, err := test.CombinedOutput()
 	var failed *exec.ExitError

@@ -38,12 +38,12 @@ func inStatements() []Mutant {
 		{
 			Name: "the fence of an attempt is dropped when one starts", Law: "L7",
 			Edits:   []Edit{{sql + "start.sql", "AND o.status = @from AND o.attempt = @attempt AND o.epoch = @epoch", "AND o.status = @from AND o.attempt >= @attempt AND o.epoch = @epoch"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw07_WhatLooksAsItDid$",
 		},
 		{
 			Name: "the epoch's fence is dropped when an attempt starts", Law: "L1",
 			Edits:   []Edit{{sql + "start.sql", "AND o.attempt = @attempt AND o.epoch = @epoch", "AND o.attempt = @attempt AND o.epoch >= @epoch"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw07_WhatLooksAsItDid$",
 		},
 		{
 			Name: "the key horizon is not checked when a replay starts", Law: "L1",
@@ -93,7 +93,7 @@ func inStatements() []Mutant {
 		{
 			Name: "whoever had the lease puts the doubt off", Law: "L7",
 			Edits:   []Edit{{sql + "postpone.sql", "AND o.attempt = @attempt AND o.lease = @lease", "AND o.attempt = @attempt AND o.lease >= @lease"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw07_WhatLooksAsItDid$",
 		},
 		{
 			Name: "what may have been applied is corrected", Law: "L5",
@@ -120,7 +120,7 @@ func inStatements() []Mutant {
 				"WHERE r.tenant_id = n.tenant_id AND r.id = n.decided_review AND r.operation_id = n.id AND r.decision IS NULL OFFSET 0))",
 				"WHERE r.tenant_id = n.tenant_id AND r.id = n.decided_review AND r.operation_id = n.id OFFSET 0))",
 			}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw07_WhatLooksAsItDid$",
 		},
 		{
 			Name: "one yes is enough where several must approve", Law: "L12",

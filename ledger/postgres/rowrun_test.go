@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestRowsAreTheModels(t *testing.T) {
 			"open", "start", "start", "apply", "apply", "apply", "apply", "evidence", "correct", "expire leases",
 			"lease", "lease", "postpone", "read", "wait", "wait",
 		}
-		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+		for range rapid.IntRange(10, 30).Draw(rt, "steps") {
 			r.store = store
 			if rapid.Bool().Draw(rt, "by another replica") {
 				r.store = other
@@ -61,17 +62,30 @@ type rowRun struct {
 // learned keeps what the store returned, for those who act on it later.
 func (r *rowRun) learned(op ledger.Operation) { r.known = append(r.known, op) }
 
-// snapshot is an operation as somebody knows it: as a rule, not for long.
-func (r *rowRun) snapshot() (ledger.Operation, *rowModel, bool) {
-	if len(r.known) == 0 {
+// snapshot is an operation in one of some states, or any, as somebody knows it. As
+// a rule it is the latest; but often one from a time when the row looked as it does
+// now, which is what fences are for; and sometimes anything.
+func (r *rowRun) snapshot(states ...ledger.State) (ledger.Operation, *rowModel, bool) {
+	var some, alike []ledger.Operation
+	for _, op := range slices.Backward(r.known) {
+		if len(states) > 0 && !slices.Contains(states, op.State) {
+			continue
+		}
+		some = append(some, op)
+		if m := r.rows[op.Key]; m.state == op.State && m.revision != op.Revision {
+			alike = append(alike, op)
+		}
+	}
+	if len(some) == 0 {
 		return ledger.Operation{}, nil, false
 	}
-	last := len(r.known) - 1
-	back := rapid.IntRange(0, last).Draw(r.rt, "known")
-	if rapid.IntRange(0, 3).Draw(r.rt, "stale") > 0 {
-		back = rapid.IntRange(0, min(last, 1)).Draw(r.rt, "known lately")
+	op := some[0]
+	switch choice := rapid.IntRange(0, 9).Draw(r.rt, "whose view"); {
+	case choice > 7:
+		op = rapid.SampledFrom(some).Draw(r.rt, "any view")
+	case choice > 4 && len(alike) > 0:
+		op = rapid.SampledFrom(alike).Draw(r.rt, "old view")
 	}
-	op := r.known[last-back]
 	return op, r.rows[op.Key], true
 }
 
@@ -100,7 +114,7 @@ func (r *rowRun) open() {
 	default:
 		o.Start.Lease, o.Start.Horizon = leaseMinutes*time.Minute, horizonMinutes*time.Minute
 	}
-	o.Operation.Key = rapid.SampledFrom([]string{"key-1", "key-2"}).Draw(r.rt, "key")
+	o.Operation.Key = rapid.SampledFrom([]string{"key-1", "key-1", "key-1", "key-2"}).Draw(r.rt, "key")
 	o.Operation.ArgsHash = ledgertest.Hash(rapid.SampledFrom([]string{"arguments", "arguments", "others"}).Draw(r.rt, "arguments"))
 	op, created, err := r.store.Open(r.t.Context(), o)
 	m, taken := r.rows[o.Operation.Key]
@@ -123,7 +137,7 @@ func (r *rowRun) open() {
 }
 
 func (r *rowRun) start() {
-	op, m, ok := r.snapshot()
+	op, m, ok := r.snapshot(ledger.Pending, ledger.Unknown)
 	if !ok {
 		return
 	}
@@ -187,7 +201,7 @@ func (r *rowRun) evidence() {
 }
 
 func (r *rowRun) correct() {
-	op, m, ok := r.snapshot()
+	op, m, ok := r.snapshot(ledger.Failed, ledger.Pending)
 	if !ok {
 		return
 	}
@@ -231,7 +245,7 @@ func (r *rowRun) took(what string, ops []ledger.Operation, err error, takes func
 }
 
 func (r *rowRun) postpone() {
-	op, m, ok := r.snapshot()
+	op, m, ok := r.snapshot(ledger.Pending, ledger.Unknown)
 	if !ok {
 		return
 	}
