@@ -28,6 +28,7 @@ COUNT      ?= 3#    rounds of test-crash
 FUZZTOTAL  ?= 10m#  time for all fuzz targets together
 FUZZTIME   ?=#      time for each of them in its place, as in 30s
 FUZZONLY   ?= .#    which of them, by a regular expression on folder and name
+DEPTH      ?= 18#   steps that model searches every scenario to; -1: until there is nothing new
 BENCH_FLAGS ?=#     more flags for bench, as in BENCH_FLAGS='-rounds=1 -only=grpc,dbos'
 
 ##@ Use
@@ -63,6 +64,15 @@ test-race: ## Run every test under the race detector
 .PHONY: test-crash
 test-crash: ## Run only the tests that kill processes, COUNT times each
 	$(GO) test -run='Crash|Kill' -count=$(COUNT) -timeout=30m $(TEST_FLAGS) $(TEST_PKGS)
+
+# A million worlds take some 10 s and 300 MB; two steps more take four times as much.
+.PHONY: model
+model: ## Search the model of the state machine DEPTH steps deep, beyond what test does
+	$(GO) test -run=TestEveryWorld -v -timeout=0 ./internal/model -depth=$(DEPTH) $(TEST_FLAGS)
+
+.PHONY: mutants
+mutants: ## Seed each fault of internal/mutants in turn: a test must catch it (some minutes)
+	$(GO) test -run=TestMutantsAreCaught -v -timeout=0 ./internal/mutants -mutants $(TEST_FLAGS)
 
 # A real mail server needs root and a package of the system; see the test for what
 # it says when one is missing.

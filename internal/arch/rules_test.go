@@ -40,6 +40,8 @@ var mustExist = []string{
 	"internal/identity",
 	"internal/jws",
 	"internal/panics",
+	"internal/model",
+	"internal/mutants",
 	"internal/pgtest",
 	"internal/privatepg",
 	"internal/policies",
@@ -69,6 +71,8 @@ var testSupport = []string{
 	"actions/actionstest/...",
 	"internal/apptest/...",
 	"internal/crashpoint/...",
+	"internal/model/...",
+	"internal/mutants/...",
 	"internal/pgtest/...",
 	"ledger/ledgertest/...",
 }
@@ -239,6 +243,19 @@ var arrows = []struct {
 			"reconciler/...", "ledger/postgres/...", "github.com/jackc/...", "internal/app/...", "internal/privatepg/...",
 		},
 		why: "the server decides over small interfaces that it declares; internal/app wires stores and adapters",
+	},
+	{
+		from: []string{"internal/model"},
+		may:  []string{stdlib, "actions", "dispatch", "ledger", "reconciler"},
+		never: []string{
+			"ledger/postgres/...", "server/...", "github.com/jackc/...", "net/http/...", "google.golang.org/grpc/...",
+		},
+		why: "it walks through what is decided, with everything that is I/O in its own hands: what it cannot see it cannot check",
+	},
+	{
+		from: []string{"internal/mutants"},
+		may:  []string{stdlib},
+		why:  "it breaks what it reads, and must not depend on what it breaks",
 	},
 	{
 		from:  []string{"internal/forecast"},
