@@ -33,7 +33,7 @@ func Weigh(cur ledger.Operation, spec actions.Spec, e actions.Event) (j Judgemen
 // Recorded reports whether an operation as Get returns it shows the outcome of
 // an attempt already, so that the answer to an earlier try to record it was lost.
 func Recorded(cur ledger.Operation, attempt int, o actions.Outcome) bool {
-	return recorded(cur, attempt, o)
+	return isRecorded(cur, attempt, o)
 }
 
 func judgement(v verdict) Judgement {
