@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/internal/pgtest"
@@ -24,7 +26,8 @@ type disaster struct {
 	from   time.Time // of the lost time
 	until  time.Time
 
-	early *oncewardv1.Operation // was done before the backup
+	early   *oncewardv1.Operation // was done before the backup
+	refused *oncewardv1.Operation // had failed before it
 	// Were open at the backup: under way, deferred, waiting for an approval. All of
 	// them were done in the lost time.
 	open map[string]*oncewardv1.RequestActionRequest
@@ -52,6 +55,8 @@ func newDisaster(t *testing.T) *disaster {
 	gate := fakeprovider.NewGate()
 	t.Cleanup(gate.Release)
 	d.early = w.AskIn(t, r, invoice().request("early"), succeeded).GetOperation()
+	forRequest(w, "refused", fakeprovider.Fault{Kind: fakeprovider.Reject})
+	d.refused = w.AskIn(t, r, refund().request("refused"), failed).GetOperation()
 	d.open = map[string]*oncewardv1.RequestActionRequest{
 		"under_way": invoice().request("under_way"), "deferred": refund().request("deferred"), "asked": apptest.Refund("ch_asked", 5000, "run_asked"),
 	}
@@ -167,6 +172,12 @@ func TestLaw01_RestoredLedgerResendsNothing(t *testing.T) {
 		t.Errorf("the reviewer is not told of the contact that is there: %s", detail)
 	}
 
+	correction := apptest.Refund("ch_corrected", 400, "run_refused")
+	correction.CorrectsOperationId = d.refused.GetId()
+	_, err = w.Try(t.Context(), r, correction)
+	apptest.WantReason(t, err, codes.FailedPrecondition, "LEDGER_RESTORED")
+	w.WantEffects(t, d.effects())
+
 	resolved(t, w, r, held["refund"], &oncewardv1.ResolveReviewRequest{Decision: &oncewardv1.ResolveReviewRequest_Confirm{
 		Confirm: &oncewardv1.Confirm{ProviderReference: "re_found", ReceiptJson: `{"id":"re_found"}`},
 	}})
@@ -191,8 +202,9 @@ func TestLaw01_RestoredLedgerResendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.WantOneEffect(t, w.AskIn(t, r, invoice().request("afterwards"), succeeded).GetOperation().GetId())
+	w.AskIn(t, r, correction, succeeded)
 	w.AskIn(t, r, d.late["invoice"], needsReview) // what is in doubt stays so
-	w.WantEffects(t, d.effects()+3)
+	w.WantEffects(t, d.effects()+4)
 }
 
 // The same without the switch: the test above can fail.

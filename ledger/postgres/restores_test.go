@@ -261,6 +261,7 @@ func TestRestoreClearances(t *testing.T) {
 	store = db.Open(t)
 	want("the second")
 	do(owner.EndRestore(t.Context(), "ann", "callers retry for an hour at most"))
+	wantError(t, "after the end", owner.ClearRestore(t.Context(), ledger.Clearance{Tenant: acme, Reason: "why", By: "ann"}), ledger.ErrNotFound)
 	want("ended", "acme "+refunds, "acme "+mails, "globex "+refunds, "globex "+mails)
 	if list, err := owner.Restores(t.Context(), false); err != nil || len(list) != 2 || list[0].InForce() || list[1].EndedBy != "ann" {
 		t.Errorf("all are %+v, %v", list, err)
