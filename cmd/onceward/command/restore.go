@@ -99,18 +99,35 @@ func (*restoreStatusCmd) Help() string {
 
 // restoreJSON is the state of a recovery in JSON.
 type restoreJSON struct {
-	InForce      bool               `json:"in_force"`
-	LostFrom     *time.Time         `json:"lost_from,omitempty"`
-	LostUntil    *time.Time         `json:"lost_until,omitempty"`
-	BegunAt      *time.Time         `json:"begun_at,omitempty"`
-	BegunBy      string             `json:"begun_by,omitempty"`
-	EndedAt      *time.Time         `json:"ended_at,omitempty"`
-	EndedBy      string             `json:"ended_by,omitempty"`
-	Cleared      []ledger.Clearance `json:"cleared,omitempty"`
-	InDoubt      int64              `json:"in_doubt"`
-	WithPeople   int64              `json:"with_people"`
-	Recorded     int64              `json:"recorded"`
-	LastRecorded *time.Time         `json:"last_recorded,omitempty"`
+	InForce      bool          `json:"in_force"`
+	LostFrom     *time.Time    `json:"lost_from,omitempty"`
+	LostUntil    *time.Time    `json:"lost_until,omitempty"`
+	BegunAt      *time.Time    `json:"begun_at,omitempty"`
+	BegunBy      string        `json:"begun_by,omitempty"`
+	EndedAt      *time.Time    `json:"ended_at,omitempty"`
+	EndedBy      string        `json:"ended_by,omitempty"`
+	Cleared      []clearedJSON `json:"cleared,omitempty"`
+	InDoubt      int64         `json:"in_doubt"`
+	WithPeople   int64         `json:"with_people"`
+	Recorded     int64         `json:"recorded"`
+	LastRecorded *time.Time    `json:"last_recorded,omitempty"`
+}
+
+// clearedJSON is what may go on, in JSON.
+type clearedJSON struct {
+	Tenant     string    `json:"tenant"` // "*": of all
+	ActionType string    `json:"action_type,omitempty"`
+	Reason     string    `json:"reason"`
+	By         string    `json:"by"`
+	At         time.Time `json:"at"`
+}
+
+func clearedOf(r ledger.Restore) []clearedJSON {
+	var all []clearedJSON
+	for _, k := range r.Clearances {
+		all = append(all, clearedJSON(k))
+	}
+	return all
 }
 
 // Run shows the latest recovery.
@@ -135,7 +152,7 @@ func (c *restoreStatusCmd) Run(ctx context.Context, s streams) error {
 		if c.JSON {
 			return printJSON(s.out, restoreJSON{
 				InForce: latest.InForce(), LostFrom: &latest.LostFrom, LostUntil: &latest.LostUntil, BegunAt: &latest.BegunAt, BegunBy: latest.BegunBy,
-				EndedAt: atOrNil(latest.EndedAt), EndedBy: latest.EndedBy, Cleared: latest.Clearances,
+				EndedAt: atOrNil(latest.EndedAt), EndedBy: latest.EndedBy, Cleared: clearedOf(latest),
 				InDoubt: counts.InDoubt, WithPeople: counts.WithPeople, Recorded: counts.Recorded, LastRecorded: atOrNil(counts.LastRecorded),
 			})
 		}
