@@ -113,6 +113,8 @@ func EndsAll(cur ledger.Operation, keys actions.KeyRules, reference string) bool
 	switch {
 	case contradicts(cur, reference):
 		return false
+	case cur.Reason == ledger.ReasonRestored:
+		return false // of attempts that were forgotten nothing is known
 	case makers(cur) <= 1:
 		return true
 	case reference == "" || cur.ProviderReference != reference:

@@ -148,6 +148,11 @@ func TestEndsAll(t *testing.T) {
 		if got := EndsAll(cur, actions.KeyRules{}, test.ended); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
+		restored := cur
+		restored.Reason = ledger.ReasonRestored
+		if EndsAll(restored, actions.KeyRules{Honoured: true}, test.ended) {
+			t.Errorf("%s: of attempts that a restore has forgotten", name)
+		}
 		cur.Attempts = nil
 		if len(test.before) > 0 && EndsAll(cur, actions.KeyRules{}, test.ended) {
 			t.Errorf("%s: without knowing how the attempts ended", name)

@@ -35,7 +35,7 @@ const (
 	Confirm    Event = "confirm"    // a receipt
 	Refuse     Event = "refuse"     // proof that nothing was applied; no more tries
 	Defer      Event = "defer"      // proof that nothing was applied; try again later
-	Doubt      Event = "doubt"      // anything that proves nothing, lease expiry included
+	Doubt      Event = "doubt"      // anything that proves nothing, lease expiry included; a restored ledger
 	Replay     Event = "replay"     // the same provider key again, inside its horizon
 	Escalate   Event = "escalate"   // to a person
 	Approve    Event = "approve"    // a person says: send it
@@ -64,9 +64,11 @@ type Move struct {
 var moves = [...]Move{
 	{New, Record, Pending},
 	{New, Claim, Running},
+	{New, Doubt, Unknown}, // its key may be one that a restored ledger forgot
 	{New, Escalate, NeedsReview},
 
 	{Pending, Claim, Running},
+	{Pending, Doubt, Unknown}, // by a restore
 	{Pending, Escalate, NeedsReview},
 	{Pending, Reject, Failed},
 	{Pending, Cancel, Failed},
@@ -88,6 +90,7 @@ var moves = [...]Move{
 
 	{NeedsReview, Confirm, Succeeded},
 	{NeedsReview, Refuse, Failed},
+	{NeedsReview, Doubt, Unknown}, // by a restore
 	{NeedsReview, Approve, Pending},
 	{NeedsReview, Release, Pending},
 	{NeedsReview, Reject, Failed},

@@ -10,12 +10,12 @@ import (
 // design is the state machine as people agreed on it, a line a state. It is
 // written out a second time so that a slip in Moves shows up.
 const design = `
--: record→pending claim→running escalate→needs_review
-pending: claim→running escalate→needs_review reject→failed cancel→failed expire→failed
+-: record→pending claim→running doubt→unknown escalate→needs_review
+pending: claim→running doubt→unknown escalate→needs_review reject→failed cancel→failed expire→failed
 running: confirm→succeeded refuse→failed defer→pending doubt→unknown
 unknown: confirm→succeeded refuse→failed defer→pending replay→running escalate→needs_review
 failed: correct→pending contradict→needs_review
-needs_review: confirm→succeeded refuse→failed approve→pending release→pending reject→failed cancel→failed expire→failed
+needs_review: confirm→succeeded refuse→failed doubt→unknown approve→pending release→pending reject→failed cancel→failed expire→failed
 succeeded:
 `
 

@@ -30,7 +30,8 @@ type step struct {
 // provider gave a reference, else a replay inside the key horizon (once the first
 // request cannot be under way any more, where its key does not say so), else a
 // look-up by operation id, else the provider's own event for as long as the
-// contract says, else a person. In the stage protect it is a person at once,
+// contract says, else a person. A doubt that a restore left is looked into, and goes
+// to a person. In the stage protect it is a person at once,
 // unless the provider said that it will finish later. now is the ledger's time, lease how long a replay
 // may take to arrive.
 func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.Time, lease time.Duration) step {
@@ -39,6 +40,13 @@ func nextStep(op ledger.Operation, spec actions.Spec, canLookUp bool, now time.T
 		return step{kind: escalate, reason: ledger.Contradicted, detail: "The provider says that our key came with another body before."}
 	case dispatch.ReasonContradicted:
 		return step{kind: escalate, reason: ledger.Contradicted, detail: "Two receipts for one operation; the audit record has both."}
+	}
+	if op.Reason == ledger.ReasonRestored {
+		// Only a find counts: what is sent may be sent twice.
+		if canLookUp && op.Stage != ledger.StageProtect && op.Resolves <= spec.MaxResolves {
+			return step{kind: lookUp}
+		}
+		return step{kind: escalate, reason: ledger.Inconclusive, detail: restored}
 	}
 	if op.Stage == ledger.StageProtect && op.Reason != dispatch.ReasonAwaitingProvider {
 		return step{kind: escalate, reason: ledger.Inconclusive, detail: "In the stage protect a person finds out: look for the effect on the provider by operation id."}
@@ -91,6 +99,7 @@ func mayReplay(op ledger.Operation, spec actions.Spec, arrives time.Time) bool {
 // absence is what a look-up that found nothing comes to.
 type absence struct {
 	proved        bool
+	ask           bool          // a person: to look on is of no use
 	negativeReads int           // to remember
 	delay         time.Duration // until the next look
 }
@@ -99,11 +108,13 @@ type absence struct {
 // only by the contract: an authoritative look-up, after the settle time since
 // the last attempt could have been under way, as often in a row as it asks. It
 // never does where the provider has given a reference or the effect is known to
-// be applied.
+// be applied, nor after a restore: the look-up cannot know an operation by an id or
+// by arguments that were forgotten. A person is asked then.
 func weighAbsence(op ledger.Operation, spec actions.Spec, now time.Time) absence {
 	rules := spec.Contract.Lookup
 	later := resolveGap(op.Resolves, rules.ReadGap)
-	if !rules.Authoritative || op.Effect == ledger.EffectApplied || op.ProviderReference != "" || op.Reason == dispatch.ReasonAwaitingProvider {
+	restored := op.Reason == ledger.ReasonRestored // counted, and no proof
+	if !restored && !rules.Authoritative || op.Effect == ledger.EffectApplied || op.ProviderReference != "" || op.Reason == dispatch.ReasonAwaitingProvider {
 		return absence{delay: later}
 	}
 	if unsettled := op.DoubtedAt.Add(rules.SettleTime).Sub(now); unsettled > 0 {
@@ -118,7 +129,7 @@ func weighAbsence(op ledger.Operation, spec actions.Spec, now time.Time) absence
 	if reads < rules.NegativeReads {
 		return absence{negativeReads: reads, delay: rules.ReadGap}
 	}
-	return absence{proved: true, negativeReads: reads}
+	return absence{proved: !restored, ask: restored, negativeReads: reads}
 }
 
 // maxResolveGap bounds the time between two looks at one doubt.

@@ -35,6 +35,9 @@ func slow() actions.Spec {
 	return s
 }
 
+// afterRestore is a doubt that a restore left.
+func afterRestore(o *ledger.Operation) { o.Reason = ledger.ReasonRestored }
+
 func TestNextStep(t *testing.T) {
 	bare := actions.Spec{}.WithDefaults()
 	tests := []struct {
@@ -71,6 +74,16 @@ func TestNextStep(t *testing.T) {
 		{"provider will finish", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonAwaitingProvider }), keyed(), true, lookUp, ""},
 		{"maybe ours", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonMaybeOurs }), keyed(), true, lookUp, ""},
 		{"same key refused after doubt", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonRejectedAfterDoubt }), keyed(), false, escalate, ledger.Inconclusive},
+		{"restored, with key and look-up", unknown(afterRestore), keyed(), true, lookUp, ""},
+		{"restored, key inside its horizon, no look-up", unknown(afterRestore), keyed(), false, escalate, ledger.Inconclusive},
+		{"restored, every look was taken", unknown(func(o *ledger.Operation) {
+			afterRestore(o)
+			o.Resolves = actions.DefaultMaxResolves + 1
+		}), keyed(), true, escalate, ledger.Inconclusive},
+		{"restored, in the stage protect", unknown(func(o *ledger.Operation) {
+			afterRestore(o)
+			o.Stage = ledger.StageProtect
+		}), keyed(), true, escalate, ledger.Inconclusive},
 		{"in progress", unknown(func(o *ledger.Operation) { o.Reason = dispatch.ReasonInProgress }), keyed(), false, replay, ""},
 		{"attempts of the policy used up", unknown(func(o *ledger.Operation) { o.MaxAttempts = 1 }), keyed(), true, lookUp, ""},
 		{"time of the policy over", unknown(func(o *ledger.Operation) { o.GiveUpAt = now }), keyed(), true, lookUp, ""},
@@ -156,6 +169,32 @@ func TestWeighAbsence(t *testing.T) {
 	accepted := unknown(func(o *ledger.Operation) { o.Reason, o.NegativeReads = dispatch.ReasonAwaitingProvider, 99 })
 	if got := weighAbsence(accepted, spec, now); got.proved {
 		t.Errorf("absence of what the provider accepted: %+v", got)
+	}
+}
+
+// After a restore a look-up that finds nothing proves nothing, whatever its contract
+// says; a person is asked when it would have.
+func TestWeighAbsenceAfterARestore(t *testing.T) {
+	spec := actions.Spec{}
+	spec.Contract.Lookup = actions.LookupRules{Authoritative: true, SettleTime: time.Minute, NegativeReads: 3}
+	spec = spec.WithDefaults()
+	hearsay := spec
+	hearsay.Contract.Lookup.Authoritative = false
+	for _, s := range []actions.Spec{spec, hearsay} {
+		early := unknown(func(o *ledger.Operation) {
+			afterRestore(o)
+			o.DoubtedAt, o.NegativeReads = now.Add(-59*time.Second), 99
+		})
+		if got := weighAbsence(early, s, now); got.proved || got.ask || got.delay > time.Second {
+			t.Errorf("inside the settle time: %+v", got)
+		}
+		settled := unknown(afterRestore)
+		for reads := range 3 {
+			settled.NegativeReads = reads
+			if got := weighAbsence(settled, s, now); got.proved || got.ask != (reads == 2) || got.negativeReads != reads+1 {
+				t.Errorf("read %d: %+v", reads+1, got)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const (
 const (
 	requestChanged = "The request would no longer be the one that was frozen at the first attempt: the adapter or its contract changed. Nothing more was sent. To retry sends it anew, with another provider key."
 	notHere        = "No replica that looked has the adapter of this action type and the key to its stored arguments; their logs say which is missing. Nothing more was sent."
+	restored       = "The ledger was restored from a backup, and this operation may have been performed in the time that was lost, under an operation id that is not known any more. Look for the effect on the provider by what it does, and in an export of the audit record by its key. Nothing more was sent."
 	argumentsGone  = "The arguments are no longer stored, so that nothing can be sent or looked for. Nothing more was sent."
 )
 
@@ -148,6 +150,10 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 	case actions.Several:
 		return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, "The look-up found several effects of one operation: "+joined(finding.References)+".")
 	case actions.Foreign:
+		if op.Reason == ledger.ReasonRestored {
+			// The operation id that it carries may be the one that was forgotten.
+			return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, restored+" The name is taken by "+cmp.Or(joined(finding.References), "something")+": "+finding.Detail)
+		}
 		if op.Effect == ledger.EffectApplied || op.ProviderReference != "" {
 			return resultEscalated, r.escalate(ctx, op, ledger.Contradicted, "The provider answered as if it had done it, but the name is taken by something that this operation did not make. "+finding.Detail)
 		}
@@ -169,6 +175,9 @@ func (r *Reconciler) lookUp(ctx context.Context, op ledger.Operation, spec actio
 		// What another attempt made may be listed later.
 	case actions.Absent:
 		weighed := weighAbsence(op, spec, now)
+		if weighed.ask {
+			return resultEscalated, r.escalate(ctx, op, ledger.Inconclusive, restored+" The look-up finds nothing.")
+		}
 		if !weighed.proved {
 			return resultNotSeen, r.postpone(ctx, op, ledger.Postponement{Delay: notBefore(weighed.delay, finding.After), Reason: op.Reason, NegativeReads: weighed.negativeReads}, nil)
 		}

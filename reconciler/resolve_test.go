@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,39 @@ func TestEndedIsProof(t *testing.T) {
 	b = resolved(t, unknown(func(o *ledger.Operation) { o.Effect, o.Reason = ledger.EffectApplied, dispatch.ReasonAppliedNoReceipt }), spec, ended)
 	if len(b.changes) != 1 || b.changes[0].Event != ledger.Escalate || b.changes[0].Review.Reason != ledger.Contradicted || b.changes[0].Effect != ledger.EffectApplied {
 		t.Errorf("of what is known to be applied: %+v", b.changes)
+	}
+}
+
+// After a restore only a find decides; the rest proves nothing, and a person is asked
+// when looking on is of no use.
+func TestOnlyAFindEndsARestoredDoubt(t *testing.T) {
+	t.Parallel()
+	spec := actions.Spec{}
+	spec.Contract.Lookup = actions.LookupRules{Authoritative: true, NegativeReads: 1}
+	spec = spec.WithDefaults()
+	for name, test := range map[string]struct {
+		finding actions.Finding
+		want    ledger.Event // none: looks again
+		says    string
+	}{
+		"found":        {actions.Finding{Kind: actions.Found, Receipt: actions.Receipt{Reference: "re_1", JSON: []byte(`{}`)}}, ledger.Confirm, ""},
+		"absent":       {actions.Finding{Kind: actions.Absent}, ledger.Escalate, "finds nothing"},
+		"ended":        {actions.Finding{Kind: actions.Ended, References: []string{"job_1"}}, "", ""},
+		"foreign":      {actions.Finding{Kind: actions.Foreign, References: []string{"con_1"}}, ledger.Escalate, "taken by con_1"},
+		"several":      {actions.Finding{Kind: actions.Several, References: []string{"a", "b"}}, ledger.Escalate, "several"},
+		"inconclusive": {actions.Finding{}, "", ""},
+	} {
+		b := resolved(t, unknown(afterRestore), spec, test.finding)
+		var got ledger.Change
+		if len(b.changes) > 0 {
+			got = b.changes[0]
+		}
+		if got.Event != test.want || len(b.changes)+len(b.postponed) != 1 || !strings.Contains(got.Detail, test.says) {
+			t.Errorf("%s: changed %+v, postponed %+v; want %q", name, b.changes, b.postponed, test.want)
+		}
+		if got.Event == ledger.Escalate && got.Reason != ledger.ReasonRestored {
+			t.Errorf("%s: the reason is forgotten: %+v", name, got)
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ const (
 	reasonIntentOpen         = "INTENT_OPEN"
 	reasonIntentQuiet        = "INTENT_QUIET"
 	reasonStopped            = "STOPPED"
+	reasonRestored           = "LEDGER_RESTORED"
 	reasonPolicyChanged      = "POLICY_CHANGED"
 	reasonArgumentsChanged   = "ARGUMENTS_CHANGED"
 	reasonOverloaded         = "OVERLOADED"
@@ -134,6 +135,7 @@ func toRefusal(ctx context.Context, err error) *refusal {
 	var held *ledger.IntentHeldError
 	var stopped *ledger.StoppedError
 	var open *dispatch.ProviderOpenError
+	var restored *ledger.RestoredError
 	switch {
 	case errors.As(err, &r):
 		return r
@@ -154,6 +156,9 @@ func toRefusal(ctx context.Context, err error) *refusal {
 		r.retryAfter = max(open.RetryAfter, time.Second)
 		r.metadata = map[string]string{"provider": open.Provider}
 		return r
+	case errors.As(err, &restored):
+		return refuse(codes.FailedPrecondition, reasonRestored,
+			"the records were restored from a backup, and this correction may have been made in the time that is missing; nothing was sent: a person has to find out, and corrections are taken again when the recovery has ended")
 	case errors.Is(err, ledger.ErrKeyExpired):
 		return refuse(codes.FailedPrecondition, reasonKeyExpired,
 			"this idempotency key was used, and its operation is past its window; the action type refuses such keys for ever: use a new key for a new action")

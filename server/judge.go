@@ -113,6 +113,13 @@ func (s *Server) Recheck(ctx context.Context, op ledger.Operation, action *actio
 		change.Detail = fmt.Sprintf("approved under policy %s; the policy is %s now", approvedUnder(full), d.Version)
 		change.Review = approvalReview(d)
 		return change, nil
+	case op.LastEvent == ledger.Release && op.Attempt == 0 && d.Effect == policy.RequireApproval && !wasApproved(full):
+		// In doubt since a restore, and found not to have happened: to find that out was
+		// no approval.
+		change.Event = ledger.Escalate
+		change.Detail = fmt.Sprintf("released, and never approved; the policy %s wants that", d.Version)
+		change.Review = approvalReview(d)
+		return change, nil
 	default:
 		return nil, nil
 	}

@@ -35,6 +35,9 @@ func nextStepOf(op ledger.Operation) (oncewardv1.NextStepKind, string) {
 		}
 		return oncewardv1.NextStepKind_NEXT_STEP_KIND_ASK_HUMAN, "It is not certain whether the action happened; a person is looking into it. It must not be requested in another way."
 	case ledger.Unknown:
+		if op.Reason == ledger.ReasonRestored {
+			return oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT, "The records were restored from a backup, and the action may have happened in the time that is missing; this is being established. It must not be requested in another way."
+		}
 		return oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT, "It is not known yet whether the action happened; this is being established. It must not be requested in another way."
 	default:
 		return oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT, "The action is under way."

@@ -20,6 +20,7 @@ func TestNextStep(t *testing.T) {
 		{"running", ledger.Operation{State: ledger.Running}, oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT},
 		{"succeeded", ledger.Operation{State: ledger.Succeeded}, oncewardv1.NextStepKind_NEXT_STEP_KIND_DONE},
 		{"unknown", ledger.Operation{State: ledger.Unknown}, oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT},
+		{"restored", ledger.Operation{State: ledger.Unknown, Reason: ledger.ReasonRestored}, oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT},
 		{"failed", ledger.Operation{State: ledger.Failed, Failure: &ledger.Failure{}}, oncewardv1.NextStepKind_NEXT_STEP_KIND_STOP},
 		{"failed, correctable", ledger.Operation{State: ledger.Failed, Failure: correctable}, oncewardv1.NextStepKind_NEXT_STEP_KIND_CORRECT_ARGUMENTS},
 		{"approval", ledger.Operation{State: ledger.NeedsReview, Review: approval}, oncewardv1.NextStepKind_NEXT_STEP_KIND_ASK_HUMAN},
@@ -38,7 +39,7 @@ func TestNextStep(t *testing.T) {
 		}
 		messages[test.name] = step.GetMessage()
 	}
-	if messages["unknown"] == messages["running"] || messages["approval"] == messages["inconclusive"] {
+	if messages["unknown"] == messages["running"] || messages["unknown"] == messages["restored"] || messages["approval"] == messages["inconclusive"] {
 		t.Error("different situations are told alike")
 	}
 	later := nextStep(ledger.Operation{State: ledger.Pending, NextAttemptAt: now.Add(90 * time.Second)}, now)

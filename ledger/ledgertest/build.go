@@ -96,6 +96,9 @@ func Change(op ledger.Operation, event ledger.Event) ledger.Change {
 		c.Effect, c.ProviderReference, c.Receipt = ledger.EffectApplied, Reference, []byte(Receipt)
 	case ledger.Unknown:
 		c.Effect, c.Reason, c.InDoubt = ledger.EffectUnknown, "ambiguous", true
+		if op.State != ledger.Running {
+			c.Reason = ledger.ReasonRestored // the only reason to doubt what is not under way
+		}
 	case ledger.NeedsReview:
 		c.Effect, c.Reason, c.InDoubt = op.Effect, op.Reason, op.InDoubt
 		c.Review = Review(ledger.Inconclusive)

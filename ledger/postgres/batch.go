@@ -29,8 +29,9 @@ type write struct {
 	change      *ledger.Change  // of one that exists
 	statement   string          // anything else about one that exists, with args
 	args        pgx.NamedArgs
-	corrects    bool // opening corrects an operation that exists
-	looks       bool // its caller looks again when the answer was lost
+	corrects    bool            // opening corrects an operation that exists
+	looks       bool            // its caller looks again when the answer was lost
+	restored    *ledger.Restore // why opening is in doubt
 
 	// What came of it. Not done without an error is a key that is taken, or an
 	// operation that has moved on.

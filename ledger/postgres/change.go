@@ -210,6 +210,7 @@ func writeRefused(err error) error {
 // as it was read. ErrFenced when it is no longer so. The correction's holds take
 // the place of the old ones; *ledger.BudgetExhaustedError or
 // *ledger.IntentHeldError when it cannot have them, and nothing has changed.
+// *ledger.RestoredError while a restore is in force that began after it failed.
 func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger.Opening) (ledger.Operation, error) {
 	if err := legal(existing.State, ledger.Correct); err != nil {
 		return ledger.Operation{}, err
@@ -225,10 +226,18 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 		"amount": o.Operation.Amount, "currency": o.Operation.Currency, "stage": string(o.Operation.Stage),
 		"policy_version": o.Operation.PolicyVersion, "rule": o.Operation.Rule, "context": contextJSON(openingContext(&o)),
 	}
+	correct := func() (ledger.Operation, error) { return s.alter(ctx, correctSQL, existing, args) }
 	if existing.Held || !o.Holds.Empty() {
-		return s.correctHolding(ctx, existing, o, args)
+		correct = func() (ledger.Operation, error) { return s.correctHolding(ctx, existing, o, args) }
 	}
-	return s.alter(ctx, correctSQL, existing, args)
+	op, err := correct()
+	if errors.Is(err, ledger.ErrFenced) {
+		restored, unread := s.restoreOf(ctx, existing.Tenant, existing.ActionType)
+		if unread == nil && restored != nil && !existing.UpdatedAt.After(restored.BegunAt) {
+			return ledger.Operation{}, &ledger.RestoredError{Restore: *restored}
+		}
+	}
+	return op, err
 }
 
 // AddEvidence records something learned that moves nothing, and returns the

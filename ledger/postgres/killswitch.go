@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -85,21 +86,25 @@ var (
 
 // turn sets or clears a switch, with its event.
 func (s *Store) turn(ctx context.Context, statement, event string, k ledger.KillSwitch) error {
+	about := ledger.EventContext{ActionType: k.ActionType, Reason: ledger.StorableText(k.Reason)}
+	return s.noted(ctx, event, k.Tenant, k.SetBy, target(k)+": "+k.Reason, about, func(tx pgx.Tx) error {
+		return orNotFound(tx.Exec(ctx, statement, pgx.NamedArgs{
+			"tenant": k.Tenant, "action_type": k.ActionType, "provider": k.Provider,
+			"reason": ledger.StorableText(k.Reason), "set_by": ledger.StorableText(k.SetBy),
+		}))
+	})
+}
+
+// noted does something about the installation, and records it in the audit record, in
+// one transaction.
+func (s *Store) noted(ctx context.Context, event, tenant, by, detail string, about ledger.EventContext, do func(pgx.Tx) error) error {
 	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(ctx, statement, pgx.NamedArgs{
-				"tenant": k.Tenant, "action_type": k.ActionType, "provider": k.Provider,
-				"reason": ledger.StorableText(k.Reason), "set_by": ledger.StorableText(k.SetBy),
-			})
-			if err != nil {
+			if err := do(tx); err != nil {
 				return err
 			}
-			if tag.RowsAffected() == 0 {
-				return ledger.ErrNotFound
-			}
-			about := ledger.EventContext{ActionType: k.ActionType, Reason: ledger.StorableText(k.Reason)}
-			_, err = tx.Exec(ctx, noteSQL, noteArgs(k.Tenant, newUUID().String(), event, k.SetBy, target(k)+": "+k.Reason, nil, about))
+			_, err := tx.Exec(ctx, noteSQL, noteArgs(tenant, newUUID().String(), event, by, detail, nil, about))
 			return err
 		})
 		if err != nil {
@@ -108,6 +113,14 @@ func (s *Store) turn(ctx context.Context, statement, event string, k ledger.Kill
 		return safeCommit(conn)
 	})
 	return unavailable(err)
+}
+
+// orNotFound turns a statement that touched no row into an error.
+func orNotFound(tag pgconn.CommandTag, err error) error {
+	if err == nil && tag.RowsAffected() == 0 {
+		return ledger.ErrNotFound
+	}
+	return err
 }
 
 // target says what a switch is for, to people.

@@ -17,7 +17,9 @@ import (
 
 // Open records a new operation under its key, with its first move, and returns
 // it with created true. Where the key is taken it changes nothing and returns
-// the operation that holds it, after comparing action type and arguments hash.
+// the operation that holds it, after comparing action type and arguments hash. While
+// a restore is in force for it, what is new is recorded in doubt, whatever its first
+// move would have been.
 //
 // It fails with *ledger.KeyReusedError when they differ (the holder is in the
 // error), with ledger.ErrKeyExpired when the key is past its window for good,
@@ -28,7 +30,8 @@ import (
 // ledger.ErrUnavailable when the ledger did not answer: then nothing may be sent, and
 // if the row was made after all, it ends as unknown.
 func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
-	if _, ok := ledger.Next(ledger.New, o.Event); !ok {
+	// Only a restore puts a new operation in doubt.
+	if _, ok := ledger.Next(ledger.New, o.Event); !ok || o.Event == ledger.Doubt {
 		return ledger.Operation{}, false, fmt.Errorf("%w: %s of a new operation", ledger.ErrIllegalMove, o.Event)
 	}
 	if o.Event == ledger.Escalate && o.Review == nil {
@@ -45,8 +48,9 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	if existing, done, err := s.plainlyRefused(ctx, o); done {
 		return existing, false, err
 	}
+	asked, restored := o, (*ledger.Restore)(nil)
 	for range openRounds {
-		w := &write{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o}
+		w := &write{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o, restored: restored}
 		if err := s.writes.do(ctx, w); err != nil {
 			return ledger.Operation{}, false, err
 		}
@@ -64,6 +68,14 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
 		}
+		if restored, err = s.restoreOf(ctx, o.Operation.Tenant, o.Operation.ActionType); err != nil {
+			return ledger.Operation{}, false, err
+		}
+		if restored != nil {
+			o = inDoubtOf(asked)
+			continue
+		}
+		o = asked
 		if err := s.stopped(ctx, o.Operation.Tenant, o.Operation.ActionType, o.Provider); err != nil {
 			return ledger.Operation{}, false, err
 		}
@@ -73,7 +85,7 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 
 // openRounds is how often an opening is tried whose reason to be refused is gone
 // when it is looked for: the key was freed, the holder of its intent ended, a kill
-// switch was cleared. The second round is enough unless it comes again.
+// switch was cleared, a restore is in force. The second round is enough unless it comes again.
 const openRounds = 4
 
 // taken returns the operation that holds the key of an opening, or why the
@@ -126,7 +138,7 @@ func queueOpenings(batch *pgx.Batch, ws []*write) {
 		var at time.Time
 		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
 			if w, ok := byID[id]; ok {
-				w.op, w.done = opened(w.opening, at.UTC()), true
+				w.op, w.done = opened(w.opening, w.restored, at.UTC()), true
 			}
 			return nil
 		})
@@ -134,8 +146,9 @@ func queueOpenings(batch *pgx.Batch, ws []*write) {
 	})
 }
 
-// opened is a new operation as open.sql records it.
-func opened(o *ledger.Opening, at time.Time) ledger.Operation {
+// opened is a new operation as open.sql records it; restored is what is in force where
+// it is in doubt.
+func opened(o *ledger.Opening, restored *ledger.Restore, at time.Time) ledger.Operation {
 	op := o.Operation
 	op.State, _ = ledger.Next(ledger.New, o.Event)
 	op.LastEvent, op.Effect, op.Revision = o.Event, ledger.EffectNone, 1
@@ -155,6 +168,10 @@ func opened(o *ledger.Opening, at time.Time) ledger.Operation {
 		}
 	case ledger.Pending:
 		op.NextAttemptAt = at
+	case ledger.Unknown:
+		op.Effect, op.Reason, op.InDoubt = ledger.EffectUnknown, ledger.ReasonRestored, true
+		op.FirstSentAt, op.LastSentAt = restored.LostFrom, restored.LostUntil
+		op.DoubtedAt, op.NextAttemptAt = at, at
 	default: // asks a person: nothing is planned
 	}
 	return op

@@ -188,8 +188,8 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	var commit string
-	var recovery bool
-	if err := conn.QueryRow(ctx, durabilitySQL).Scan(&commit, &recovery); err != nil {
+	var recovery, restorable bool
+	if err := conn.QueryRow(ctx, durabilitySQL).Scan(&commit, &recovery, &restorable); err != nil {
 		return nil, fmt.Errorf("ledger: connect: %w", err)
 	}
 	if recovery {
@@ -207,7 +207,7 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 	if err != nil {
 		return nil, fmt.Errorf("ledger: connect: %w", err)
 	}
-	if len(types) != len(names) {
+	if len(types) != len(names) || !restorable {
 		return nil, ErrOldSchema
 	}
 	return types, nil
@@ -282,7 +282,8 @@ func unavailable(err error) error {
 	var connect *pgconn.ConnectError
 	switch {
 	case err == nil,
-		errors.Is(err, ledger.ErrUnsafeCommit), errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrNotFound):
+		errors.Is(err, ledger.ErrUnsafeCommit), errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrNotFound),
+		errors.Is(err, ledger.ErrServing):
 		return err
 	case errors.As(err, &connect):
 		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)

@@ -63,6 +63,7 @@ type cli struct {
 	Stop         stopCmd         `cmd:"" help:"Stop actions at once: all, of one type, or of one provider."`
 	Resume       resumeCmd       `cmd:"" help:"Let stopped actions go on."`
 	Stops        stopsCmd        `cmd:"" help:"List what is stopped."`
+	Restore      restoreCmd      `cmd:"" help:"Recover a ledger that came back from a backup, so that nothing is sent twice."`
 	Secrets      secretsCmd      `cmd:"" help:"Create the secrets of an installation, and rotate its keys."`
 	Receipt      receiptCmd      `cmd:"" help:"Get a signed receipt, or check one without asking."`
 	Guard        guardCmd        `cmd:"" help:"Find what internal services left unresolved, and say how it ended."`

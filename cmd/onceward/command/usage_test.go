@@ -85,6 +85,12 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"stop", "--reason=x", "--action-type=a.b", "--provider=p"}, `--action-type and --provider cannot be used together`},
 		{[]string{"stop", "--reason=x", "--tenant=acme"}, `want --database-url`},
 		{[]string{"stops", "--tenant=acme", "--all-tenants"}, `cannot be used together`},
+		{[]string{"restore", "begin", "--lost-from=yesterday", "--lost-until=2026-11-30T09:41:00Z", "--database-url=x"}, `--lost-from.*want one such as 2026-`},
+		{[]string{"restore", "begin", "--lost-from=2026-11-30T09:41:00Z", "--lost-until=2026-11-30T02:00:00Z", "--database-url=x"}, `--lost-until is before --lost-from`},
+		{[]string{"restore", "begin", "--lost-from=2026-11-30T09:41:00Z", "--lost-until=2999-11-30T02:00:00Z", "--database-url=x"}, `--lost-until is in the future`},
+		{[]string{"restore", "clear", "--reason=x", "--database-url=x"}, `--tenant or --action-type`},
+		{[]string{"restore", "clear", "--reason= ", "--tenant=acme", "--database-url=x"}, `--reason: say why`},
+		{[]string{"restore", "end", "--reason= ", "--database-url=x"}, `--reason: say why`},
 		{[]string{"audit", "verify"}, `--database-url or --exported`},
 		{[]string{"resolve", "id", "perhaps"}, `must be one of`},
 		{[]string{"migrate"}, `missing flags: --database-url`},
@@ -143,7 +149,7 @@ func TestEnvironment(t *testing.T) {
 		"audit list": client,
 	}
 	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
-		"keys rotate", "audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
+		"keys rotate", "restore begin", "restore status", "restore clear", "restore end", "audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
 	}
 	for _, service := range []string{"guard list", "guard resolve"} {

@@ -16,25 +16,31 @@ WITH t AS MATERIALIZED (
 ), steady AS (
     -- It reads nothing. It keeps who sets a switch waiting until this is committed.
     SELECT FROM kill_switches WHERE false FOR KEY SHARE
+), lost AS MATERIALIZED (
+    -- Restores that are in force for somebody; none as a rule.
+    SELECT FROM restores WHERE tenant_id = '*' AND ended_at IS NULL
 ), opened AS (
     INSERT INTO operations (
         tenant_id, id, idempotency_key, key_source, action_type, adapter_version, contract_version,
         args_hash, request_hash, arguments_sealed, status, last_event, effect, attempt, claim_id, provider_key,
         requested_by, run_json, run_id, intent_id, distinct_from, created_at, updated_at,
-        first_sent_at, last_sent_at, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at,
+        first_sent_at, last_sent_at, doubted_at, in_doubt, reason, key_horizon, lease_expires_at, next_attempt_at, retention, expired_key, sweep_at,
         held, max_attempts, give_up_at, amount, currency, stage, policy_version, rule, audit_chain)
     SELECT
         n.tenant_id, n.id, n.idempotency_key, n.key_source, n.action_type, n.adapter_version, n.contract_version,
         n.args_hash, n.request_hash, n.arguments_sealed, n.status, n.event,
-        CASE WHEN n.status = 'running' THEN 'unknown' ELSE 'none' END,
+        CASE WHEN n.status IN ('running', 'unknown') THEN 'unknown' ELSE 'none' END,
         CASE WHEN n.status = 'running' THEN 1 ELSE 0 END,
         n.claim_id, nullif(n.provider_key, ''),
         n.requested_by, n.run_json::json, nullif(n.run_id, ''), nullif(n.intent_id, ''), n.distinct_from, t.now, t.now,
-        CASE WHEN n.status = 'running' THEN t.now END,
-        CASE WHEN n.status = 'running' THEN t.now END,
+        CASE n.status WHEN 'running' THEN t.now WHEN 'unknown' THEN (SELECT min(lost_from) FROM restores_in_force(n.tenant_id, n.action_type)) END,
+        CASE n.status WHEN 'running' THEN t.now WHEN 'unknown' THEN (SELECT max(lost_until) FROM restores_in_force(n.tenant_id, n.action_type)) END,
+        CASE WHEN n.status = 'unknown' THEN t.now END,
+        n.status = 'unknown',
+        CASE WHEN n.status = 'unknown' THEN 'restored' ELSE '' END,
         CASE WHEN n.status = 'running' AND n.horizon_us > 0 THEN t.now + n.horizon_us * interval '1 microsecond' END,
         CASE WHEN n.status = 'running' THEN t.now + n.lease_us * interval '1 microsecond' END,
-        CASE WHEN n.status = 'pending' THEN t.now END,
+        CASE WHEN n.status IN ('pending', 'unknown') THEN t.now END,
         n.window_us * interval '1 microsecond', n.expired_key,
         date_bin('15 minutes', t.now + n.window_us * interval '1 microsecond', timestamptz '2000-01-01 00:00Z') + interval '15 minutes',
         n.held, nullif(n.max_attempts, 0), CASE WHEN n.give_up_us > 0 THEN t.now + n.give_up_us * interval '1 microsecond' END,
@@ -42,9 +48,12 @@ WITH t AS MATERIALIZED (
     FROM n, t
     WHERE NOT EXISTS (
         SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = n.key_hash)
-      AND NOT EXISTS (
+      -- In doubt while a restore is in force, and only then.
+      AND (n.status = 'unknown') = (EXISTS (SELECT FROM lost) AND EXISTS (SELECT FROM restores_in_force(n.tenant_id, n.action_type)))
+      -- A doubt sends nothing, and a key that is not recorded would be sent later.
+      AND (n.status = 'unknown' OR NOT EXISTS (
         SELECT FROM switches k
-        WHERE k.tenant_id IN (n.tenant_id, '*') AND k.action_type IN ('', n.action_type) AND k.provider IN ('', n.provider))
+        WHERE k.tenant_id IN (n.tenant_id, '*') AND k.action_type IN ('', n.action_type) AND k.provider IN ('', n.provider)))
       AND NOT EXISTS (SELECT FROM steady)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, id, idempotency_key, status, last_event, attempt, epoch, args_hash, requested_by, revision, lease_expires_at, created_at, held
