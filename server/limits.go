@@ -71,9 +71,6 @@ func (l Limits) options() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.NumStreamWorkers(streamWorkers),
-		// A connection that writes nothing holds no buffer for it: half of what an
-		// idle one takes.
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(l.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: l.Silence, Timeout: l.Answer, MaxConnectionIdle: l.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),

@@ -273,7 +273,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	return a, nil
 }
 
-// defaultMaxConnections: an idle connection of the API takes some 50 KB.
+// defaultMaxConnections: an idle connection of the API holds some 25 KB, and an open file.
 const defaultMaxConnections = 4096
 
 // bounded is a listener with no more than MaxConnections connections.

@@ -114,7 +114,7 @@ func (indiscreet) Spec() actions.Spec {
 	}
 }
 
-func (indiscreet) Validate(a actions.Arguments) error { return nil }
+func (indiscreet) Validate(actions.Arguments) error { return nil }
 
 func (indiscreet) Execute(_ context.Context, c actions.Call) actions.Outcome {
 	text := string(c.Arguments.JSON())

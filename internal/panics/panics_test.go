@@ -46,7 +46,7 @@ func TestAttr(t *testing.T) {
 				c.panic()
 			}()
 			got := out.String()
-			if strings.Contains(got, planted) || strings.Contains(got, fmt.Sprint([]byte(planted))) {
+			if strings.Contains(got, planted) || strings.Contains(got, fmt.Sprintf("%d", []byte(planted))) {
 				t.Errorf("the log says what the panic said: %s", got)
 			}
 			if !strings.Contains(got, `"type":"`+c.typ) && c.name != "a wrapped error" {

@@ -180,11 +180,13 @@ func (tr *traffic) more(t *testing.T, n int64) {
 // serves, joins it, and stays alone. Every key has one effect and one receipt, the
 // same from both, nothing is lost and nothing is stuck.
 func TestRollingUpgrade(t *testing.T) {
+	began := time.Now()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, after := build(t, former(t, root), "before"), build(t, root, "after")
+	t.Logf("both are built after %s", time.Since(began).Round(time.Second))
 	in := install(t, before)
 	a, b := serve(t, before, "before-1", in.serveArgs...), serve(t, before, "before-2", in.serveArgs...)
 	tr := &traffic{in: in, wrong: make(chan error, 1)}
