@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/internal/telemetry"
 	"github.com/onceward/onceward/ledger"
+	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
 // counted reads counters and counts of histograms: name and the values of labels in
@@ -89,9 +90,14 @@ func TestEveryMoveIsCountedOnce(t *testing.T) {
 	w.WaitFor(t, "acme", gated.GetId(), ledger.Succeeded)
 	w.AskIn(t, b, patient(asks("test.unclear", "unclear")), needsReview)
 	refused := w.Ask(t, b, patient(asks("test.rejected", "refused"))).GetOperation()
-	correction := asks("test.rejected", "")
+	correction := apptest.Note("other", "run")
+	correction.ActionType = "test.rejected"
 	correction.CorrectsOperationId = refused.GetId()
 	w.Ask(t, b, patient(correction))
+	withdrawn := w.AskIn(t, a, asks("test.gated", "withdrawn"), needsReview).GetOperation()
+	if _, err := a.Actions.CancelOperation(apptest.As(t.Context(), w.Agent), &oncewardv1.CancelOperationRequest{OperationId: withdrawn.GetId()}); err != nil {
+		t.Fatal(err)
+	}
 	slow := w.Ask(t, a, apptest.Waiting(asks("test.late", "late"), 0)).GetOperation()
 	w.WaitFor(t, "acme", slow.GetId(), ledger.NeedsReview)
 	close(late)
@@ -134,7 +140,7 @@ func TestEveryMoveIsCountedOnce(t *testing.T) {
 			moves[fields[2]+" "+fields[3]] += n // action type, event, state, tenant
 		}
 	}
-	if !maps.Equal(moves, recorded) || len(recorded) < 8 {
+	if !maps.Equal(moves, recorded) || len(recorded) < 11 {
 		t.Errorf("counted %v, and the record has %v", moves, recorded)
 	}
 	for name, want := range map[string]float64{
@@ -142,8 +148,9 @@ func TestEveryMoveIsCountedOnce(t *testing.T) {
 		"onceward_key_mismatches_total test.rejected acme":                      1,
 		"onceward_refusals_total test.rejected IDEMPOTENCY_KEY_REUSED acme":     1,
 		"onceward_unauthenticated_total bad":                                    1,
-		"onceward_reviews_opened_total test.gated approval_required acme":       1,
+		"onceward_reviews_opened_total test.gated approval_required acme":       2,
 		"onceward_reviews_opened_total test.unclear inconclusive acme":          1,
+		"onceward_reviews_decided_total test.gated cancelled acme":              1,
 		"onceward_reviews_decided_total test.gated approved acme":               1,
 		"onceward_attempts_total test.gated applied stub acme":                  1,
 		"onceward_attempts_total email.invoice.send ambiguous fakemail acme":    1,
