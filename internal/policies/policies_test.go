@@ -63,12 +63,14 @@ func file(tenant, version string) string {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), &notes{}
+	refused := make(chan bool, 1000)
 	write(t, dir, "acme.yaml", file("acme", "1"))
 	write(t, dir, "globex.yaml", file("globex", "1"))
 	write(t, dir, "acme_test.yaml", "kind: policy_test\npolicy: acme.yaml\ncases: []\n")
 	p, err := policies.Open(policies.Options{
 		Paths: []string{dir}, Interval: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil)),
-		Specs: func() []actions.Spec { return []actions.Spec{{Type: "b.c"}} },
+		Specs:   func() []actions.Spec { return []actions.Spec{{Type: "b.c"}} },
+		Refused: func(now bool) { refused <- now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,12 +91,18 @@ func TestPolicies(t *testing.T) {
 
 	write(t, dir, "acme.yaml", file("acme", "2"))
 	log.await(t, "tenant=acme version=2+")
+	if <-refused {
+		t.Error("a good policy is told to be refused")
+	}
 	if version("acme") != "2" || version("globex") != "1" {
 		t.Errorf("versions %q and %q", version("acme"), version("globex"))
 	}
 
 	write(t, dir, "acme.yaml", file("acme", "3")+"nonsense: true\n")
 	log.await(t, "acme.yaml:5:1 field=nonsense")
+	if !<-refused {
+		t.Error("a policy with a fault is not told to be refused")
+	}
 	if version("acme") != "2" {
 		t.Errorf("a policy with a fault is in force: %q", version("acme"))
 	}
@@ -104,6 +112,8 @@ func TestPolicies(t *testing.T) {
 
 	write(t, dir, "acme.yaml", file("acme", "4"))
 	log.await(t, "tenant=acme version=4+")
+	for <-refused { // at each look, until it was mended
+	}
 
 	if err := os.Remove(filepath.Join(dir, "globex.yaml")); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,6 +160,8 @@ func TestOpenRefuses(t *testing.T) {
 func TestWatch(t *testing.T) {
 	f := newFolder(t)
 	p, log := open(t, f)
+	var refused atomic.Bool
+	p.Refused = refused.Store
 	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { p.Watch(ctx) })
@@ -173,11 +176,11 @@ func TestWatch(t *testing.T) {
 	}
 	f.change(label+".yaml", `version: "1"`, `version: 3`)
 	eventually(t, func() bool { return strings.Contains(log.String(), "put it in quotes") })
-	if version() != "1" {
-		t.Errorf("a fault was taken over: version %s", version())
+	if version() != "1" || !refused.Load() {
+		t.Errorf("a fault was taken over: version %s, refused %t", version(), refused.Load())
 	}
 	f.change(label+".yaml", `version: 3`, `version: "3"`)
-	eventually(t, func() bool { return version() == "3" })
+	eventually(t, func() bool { return version() == "3" && !refused.Load() })
 	if n := strings.Count(log.String(), "refused"); n != 1 {
 		t.Errorf("refused %d times:\n%s", n, log)
 	}
