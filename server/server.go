@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -98,16 +99,17 @@ type Server struct {
 	tallies  *tallies
 	fates    *fates
 	denials  *denials
-	health   *serving
+	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
+	serving  serving
 }
 
 // New makes a server.
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
-		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
 		draining: draining, drain: drain,
@@ -189,9 +191,9 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterStatsServiceServer(g, s)
 	oncewardv1.RegisterAuditServiceServer(g, s)
 	oncewardv1.RegisterPolicyServiceServer(g, s)
-	healthpb.RegisterHealthServer(g, s.health)
+	healthpb.RegisterHealthServer(g, healthService{s.health, s.draining})
 	for name := range g.GetServiceInfo() {
-		s.health.add(name)
+		s.addToHealth(name)
 	}
 	reflection.Register(g)
 	return g

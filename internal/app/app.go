@@ -62,7 +62,11 @@ type Config struct {
 	// now; nil: as long as its connection lasts.
 	ClientTrusted func(chain []*x509.Certificate) bool
 
-	// StatsHandlers observe every call of the API: traces and metrics.
+	// Telemetry is told what happens; nil: nobody is. Who made it serves its metrics
+	// and shuts it down.
+	Telemetry *telemetry.Telemetry
+
+	// StatsHandlers observe every call of the API, beside Telemetry.
 	StatsHandlers []stats.Handler
 
 	// Webhooks is where the providers' own calls come in; nil takes none. Plain
@@ -92,10 +96,6 @@ type Config struct {
 	// ReconcileLease is how long the reconciler has an operation in doubt to
 	// itself; zero is its default.
 	ReconcileLease time.Duration
-
-	// Telemetry is told how the process does; nil: nobody is. Who made it shuts it
-	// down, after Run.
-	Telemetry *telemetry.Telemetry
 
 	// Admin is where the process is asked how it is: /metrics, /healthz, /readyz; nil
 	// answers nowhere. Beyond loopback it wants AdminTLS and AdminToken, which is then

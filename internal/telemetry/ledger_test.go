@@ -21,7 +21,7 @@ import (
 func ledgerMetrics(t *testing.T, actionTypes int) (*Ledger, *prometheus.Registry, *time.Time) {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	l := newLedger(r, newFirst(actionTypes, 0).of)
+	l := newLedger(r, newNames(actionTypes, 0).of)
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	l.open.now = func() time.Time { return now }
 	return l, r, &now

@@ -61,7 +61,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	t := &Telemetry{Registry: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider()}
 	t.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuild(t.Registry, o.Version)
-	t.Ledger = newLedger(t.Registry, newFirst(o.MaxActionTypes, 200).of)
+	t.Ledger = newLedger(t.Registry, newLabels(o).actionTypes.of)
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("onceward"), semconv.ServiceVersion(o.Version), semconv.ServiceInstanceID(o.Instance)))
 	if err != nil {
