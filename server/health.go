@@ -50,13 +50,13 @@ func (s *Server) LedgerAnswers(answers bool) {
 
 // tellHealth is called with serving.mu held. Once the server leaves it changes nothing.
 func (s *Server) tellHealth() {
-	status := healthpb.HealthCheckResponse_SERVING
+	state := healthpb.HealthCheckResponse_SERVING
 	if s.serving.away {
-		status = healthpb.HealthCheckResponse_NOT_SERVING
+		state = healthpb.HealthCheckResponse_NOT_SERVING
 	}
-	s.health.SetServingStatus("", status)
+	s.health.SetServingStatus("", state)
 	for _, name := range s.serving.names {
-		s.health.SetServingStatus(name, status)
+		s.health.SetServingStatus(name, state)
 	}
 }
 
