@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/stats"
@@ -107,9 +108,10 @@ type Server struct {
 	fates    *fates
 	denials  *denials
 	spans    optrace.Tracer
-	health   *serving
+	health   *health.Server
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
+	serving  serving
 }
 
 // New makes a server.
@@ -119,7 +121,7 @@ func New(o Options) *Server {
 		o.Metrics = unmeasured{}
 	}
 	s := &Server{
-		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
 		spans:    optrace.New(o.Tracers, "github.com/onceward/onceward/server"),
@@ -182,9 +184,9 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterStatsServiceServer(g, s)
 	oncewardv1.RegisterAuditServiceServer(g, s)
 	oncewardv1.RegisterPolicyServiceServer(g, s)
-	healthpb.RegisterHealthServer(g, s.health)
+	healthpb.RegisterHealthServer(g, healthService{s.health, s.draining})
 	for name := range g.GetServiceInfo() {
-		s.health.add(name)
+		s.addToHealth(name)
 	}
 	reflection.Register(g)
 	return g

@@ -79,25 +79,16 @@ func New(o Options) (*http.Server, error) {
 	if o.Profiles {
 		// Not the command line, which may hold the database's password.
 		for _, name := range []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"} {
-			pages.Handle("GET /debug/pprof/"+name, locked(o.Token, unhurried(pprof.Handler(name))))
+			pages.Handle("GET /debug/pprof/"+name, locked(o.Token, pprof.Handler(name)))
 		}
-		pages.Handle("GET /debug/pprof/profile", locked(o.Token, unhurried(http.HandlerFunc(pprof.Profile))))
-		pages.Handle("GET /debug/pprof/trace", locked(o.Token, unhurried(http.HandlerFunc(pprof.Trace))))
+		pages.Handle("GET /debug/pprof/profile", locked(o.Token, http.HandlerFunc(pprof.Profile)))
+		pages.Handle("GET /debug/pprof/trace", locked(o.Token, http.HandlerFunc(pprof.Trace)))
 	}
 	return &http.Server{
 		Handler: closed(pages), ErrorLog: errorLog,
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 	}, nil
-}
-
-// unhurried is for pages that take as long as they are asked to: the time for reading
-// a request would end them, and the package that makes them knows of the other one.
-func unhurried(page http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // then it ends early
-		page.ServeHTTP(w, r)
-	})
 }
 
 // closed is for all pages: nothing of them is kept, guessed or shown in a frame.

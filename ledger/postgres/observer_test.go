@@ -116,10 +116,12 @@ func TestLookBesideAPoolThatIsUsedUp(t *testing.T) {
 	if load := store.Load(); load.Used != 1 {
 		t.Errorf("load %+v, want a connection in use", load)
 	}
-	if err := store.Look(t.Context()); err != nil {
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := store.Look(soon); err != nil {
 		t.Errorf("Look: %v", err)
 	}
-	if _, err := store.Census(t.Context()); err != nil {
+	if _, err := store.Census(soon); err != nil {
 		t.Errorf("Census: %v", err)
 	}
 	leave()
