@@ -184,7 +184,7 @@ func (a *App) countOpen(ctx context.Context) {
 
 // serveAdmin serves until the server is closed; failed gets what ends it before.
 func (a *App) serveAdmin(failed chan<- error) {
-	listener := a.Admin
+	listener := a.bounded(a.Admin)
 	if a.AdminTLS != nil {
 		listener = tls.NewListener(listener, a.AdminTLS)
 	}

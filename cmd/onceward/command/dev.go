@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/privatepg"
+	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
 )
@@ -85,18 +86,24 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		return faulty(s, err)
 	}
 	defer func() { err = errors.Join(err, played.close()) }()
+	observed, flushSpans, err := telemetryFlags{OTLPEndpoint: c.OTLPEndpoint, TraceSampleRatio: 1}.open(ctx, newLog(s.err, slog.LevelWarn))
+	if err != nil {
+		return err
+	}
+	defer flushSpans()
 	actionTypes, err := providers.Open(ctx, providers.Options{
 		Paths: c.Config, Adapters: append(adapters, o.Adapters...), Declared: played.options(),
 		// Who edits a file waits for the word that it was taken over.
 		Log: newLog(s.err, slog.LevelInfo), Interval: devReloadInterval,
+		Refused: observed.Reloads.Refused("definitions"),
 	})
 	if err != nil {
 		return notOpened(s, err)
 	}
 	defer actionTypes.Close()
-	policies := allowingAll()
+	rules := allowingAll()
 	if len(c.Policies) > 0 {
-		if policies, err = openPolicies(c.Policies, actionTypes.Registry(), newLog(s.err, slog.LevelInfo), devReloadInterval); err != nil {
+		if rules, err = openPolicies(policies.Options{Paths: c.Policies, Log: newLog(s.err, slog.LevelInfo), Interval: devReloadInterval, Refused: observed.Reloads.Refused("policies")}, actionTypes.Registry()); err != nil {
 			return notOpened(s, err)
 		}
 	}
@@ -140,13 +147,8 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("--admin-listen: %w", err), listener.Close())
 	}
-	observed, flushSpans, err := telemetryFlags{OTLPEndpoint: c.OTLPEndpoint, TraceSampleRatio: 1}.open(ctx, log)
-	if err != nil {
-		return errors.Join(err, closeAll(listener, adminListener))
-	}
-	defer flushSpans()
 	service, err := app.New(ctx, app.Config{
-		Policies:    policies.For,
+		Policies:    rules.For,
 		DatabaseURL: serveURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log, Listener: listener,
 		Admin: adminListener, Telemetry: observed,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
@@ -166,7 +168,7 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go actionTypes.Watch(ctx)
-	go policies.Watch(ctx)
+	go rules.Watch(ctx)
 	go keys.Watch(ctx, devReloadInterval, newLog(s.err, slog.LevelInfo)) // so that rotating can be tried here
 	go func() {
 		select {

@@ -3,8 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/internal/policies"
@@ -24,9 +22,11 @@ func allowingAll() inForce {
 	return inForce{For: policy.AllowAll().For, Watch: func(context.Context) {}}
 }
 
-// openPolicies reads the policies that a process serves with.
-func openPolicies(paths []string, registry *actions.Registry, log *slog.Logger, interval time.Duration) (inForce, error) {
-	p, err := policies.Open(policies.Options{Paths: paths, Log: log, Interval: interval, Specs: func() []actions.Spec { return specsOf(registry) }})
+// openPolicies reads the policies that a process serves with, as o says. What they
+// name and the registry does not have is logged.
+func openPolicies(o policies.Options, registry *actions.Registry) (inForce, error) {
+	o.Specs = func() []actions.Spec { return specsOf(registry) }
+	p, err := policies.Open(o)
 	if err != nil {
 		return inForce{}, err
 	}
@@ -49,11 +49,12 @@ type policyFlags struct {
 }
 
 // open reads them.
-func (f policyFlags) open(registry *actions.Registry, log *slog.Logger, interval time.Duration) (inForce, error) {
+func (f policyFlags) open(o policies.Options, registry *actions.Registry) (inForce, error) {
 	if f.AllowAll {
 		return allowingAll(), nil
 	}
-	return openPolicies(f.Policies, registry, log, interval)
+	o.Paths = f.Policies
+	return openPolicies(o, registry)
 }
 
 // check refuses flags that leave it open what agents may do.

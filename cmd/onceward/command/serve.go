@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/logs"
+	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
 )
@@ -98,35 +99,34 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	app.TuneMemory()
 	log, flush := logs.New(s.err, logForm(slog.Level(c.LogLevel), c.LogFormat == "json"))
 	defer flush()
-	own, err := c.adapters(o)
-	if err != nil {
-		return err
-	}
-	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: own, Log: log, Interval: c.ReloadInterval})
-	if err != nil {
-		return notOpened(s, err)
-	}
-	defer actionTypes.Close()
-	policies, err := c.policyFlags.open(actionTypes.Registry(), log, c.ReloadInterval)
-	if err != nil {
-		return notOpened(s, err)
-	}
-	config := app.Config{
-		Policies:    policies.For,
-		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
-		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight, MaxConnections: c.MaxConnections,
-		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
-		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
-	}
-	if err := c.adminFlags.set(&config); err != nil {
-		return err
-	}
 	observed, flushSpans, err := c.telemetryFlags.open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer flushSpans()
-	config.Telemetry = observed
+	own, err := c.adapters(o)
+	if err != nil {
+		return err
+	}
+	actionTypes, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: own, Log: log, Interval: c.ReloadInterval, Refused: observed.Reloads.Refused("definitions")})
+	if err != nil {
+		return notOpened(s, err)
+	}
+	defer actionTypes.Close()
+	rules, err := c.policyFlags.open(policies.Options{Log: log, Interval: c.ReloadInterval, Refused: observed.Reloads.Refused("policies")}, actionTypes.Registry())
+	if err != nil {
+		return notOpened(s, err)
+	}
+	config := app.Config{
+		Policies:    rules.For,
+		DatabaseURL: c.DatabaseURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log,
+		Reconcile: slices.Contains(c.Roles, "reconciler"), MaxInFlight: c.MaxInFlight, MaxConnections: c.MaxConnections,
+		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
+		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer, Telemetry: observed,
+	}
+	if err := c.adminFlags.set(&config); err != nil {
+		return err
+	}
 	watches, err := c.identify(s, log, &config)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go keys.Watch(watching, c.ReloadInterval, log)
-	for _, watch := range append(watches, actionTypes.Watch, policies.Watch) {
+	for _, watch := range append(watches, actionTypes.Watch, rules.Watch) {
 		go watch(watching)
 	}
 	err = service.Run(ctx)
