@@ -41,7 +41,6 @@ func (s *Server) Backup(t testing.TB) Backup {
 		}
 	})
 	b := Backup{filepath.Join(dir, "data")}
-	//nolint:gosec // the program belongs to the server that is running
 	out, err := osexec.CommandContext(ctx, program, "--pgdata="+b.data, "--dbname="+s.URL("postgres"), "--checkpoint=fast", "--wal-method=stream", "--no-sync").CombinedOutput()
 	if err != nil {
 		t.Fatalf("pgtest: pg_basebackup: %v: %s", err, out)

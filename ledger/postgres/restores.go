@@ -186,5 +186,19 @@ func scanRestore(row pgx.CollectableRow) (ledger.Restore, error) {
 	if ended.Valid {
 		r.EndedAt = ended.Time.UTC()
 	}
-	return r, json.Unmarshal(clearances, &r.Clearances)
+	var cleared []clearance
+	err = json.Unmarshal(clearances, &cleared)
+	for _, c := range cleared {
+		r.Clearances = append(r.Clearances, ledger.Clearance(c))
+	}
+	return r, err
+}
+
+// clearance is a ledger.Clearance as restores.sql makes it.
+type clearance struct {
+	Tenant     string    `json:"tenant"`
+	ActionType string    `json:"action_type"`
+	Reason     string    `json:"reason"`
+	By         string    `json:"by"`
+	At         time.Time `json:"at"`
 }

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"reflect"
@@ -370,7 +369,7 @@ func TestSchemaWithoutRestores(t *testing.T) {
 	t.Parallel()
 	db := ledgertest.At(t, pgtest.NewDatabase(t, ledgertest.Template()))
 	db.Exec(t, `DROP TABLE restores CASCADE`)
-	if _, err := postgres.Open(context.Background(), db.ServeURL); !errors.Is(err, postgres.ErrOldSchema) {
+	if _, err := postgres.Open(t.Context(), db.ServeURL); !errors.Is(err, postgres.ErrOldSchema) {
 		t.Errorf("serving: %v", err)
 	}
 }
