@@ -116,6 +116,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
 	var swept, prepare time.Time
+	sweeping := make(chan struct{}, 1) // the one place for a clean-up
 	for ctx.Err() == nil {
 		if !time.Now().Before(prepare) {
 			prepare = time.Now().Add(prepareInterval)
@@ -130,8 +131,17 @@ func (r *Reconciler) Run(ctx context.Context) {
 			r.Metrics.Round(time.Now(), time.Since(began))
 		}
 		if time.Since(swept) >= r.SweepInterval {
-			swept = time.Now()
-			r.Sweep(ctx)
+			select {
+			case sweeping <- struct{}{}:
+				swept = time.Now()
+				// Beside the rounds: doubt does not wait for a long clean-up, nor for
+				// one that the ledger does not answer.
+				work.Go(func() {
+					defer func() { <-sweeping }()
+					r.Sweep(ctx)
+				})
+			default: // the last one is still at it
+			}
 		}
 		if more {
 			continue

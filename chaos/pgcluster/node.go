@@ -64,7 +64,10 @@ func (n *node) start(ctx context.Context, o Options) error {
 			Dir: n.dir, Password: n.password, Port: n.port, Settings: settings, Log: o.Log,
 		})
 		if err == nil {
-			n.server, n.port = server, server.Port()
+			n.server = server
+			if n.port == 0 { // from then on others may be reading it
+				n.port = server.Port()
+			}
 			return nil
 		}
 		if ctx.Err() != nil || !errors.Is(err, privatepg.ErrPortTaken) || time.Now().After(deadline) {

@@ -32,7 +32,6 @@ type load struct {
 	asked    []*oncewardv1.RequestActionRequest // that have a receipt
 	calls    int
 	refusals map[string]int // by code and reason
-	reviews  int
 }
 
 // begin starts callers on replicas, in turns. It must be ended.
@@ -96,9 +95,6 @@ func (l *load) until(ctx context.Context, r *apptest.Replica, req *oncewardv1.Re
 			l.keep(req, op)
 			return nil
 		case op.GetState() == oncewardv1.OperationState_OPERATION_STATE_NEEDS_REVIEW:
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.reviews++
 			return nil
 		default:
 			last = op

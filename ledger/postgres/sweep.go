@@ -103,6 +103,6 @@ func (s *Store) Sweep(ctx context.Context, limit int) (buried, swept int64, more
 // PrepareAudit makes room for the audit events of operations of the days to
 // come. Replicas may all do it.
 func (s *Store) PrepareAudit(ctx context.Context, days int) error {
-	_, err := s.pool.sweep(ctx, prepareAuditSQL, pgx.NamedArgs{"days": days})
+	_, err := s.pool.Exec(ctx, prepareAuditSQL, pgx.NamedArgs{"days": days})
 	return unavailable(err)
 }
