@@ -14,7 +14,7 @@ import (
 )
 
 // foreign are series of others than Onceward, with the labels that are used of them:
-// of Prometheus itself, and of the Go client's standard collectors.
+// of Prometheus itself, of the Go client's standard collectors, and of OpenTelemetry.
 func foreign() map[string][]string {
 	return map[string][]string{
 		"up":                            nil,
@@ -25,6 +25,8 @@ func foreign() map[string][]string {
 		"process_max_fds":               nil,
 		"process_start_time_seconds":    nil,
 		"go_goroutines":                 nil,
+		// OpenTelemetry's, of gRPC servers.
+		"rpc_server_call_duration_seconds_count": {"rpc_method", "rpc_response_status_code"},
 	}
 }
 

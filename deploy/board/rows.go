@@ -142,6 +142,11 @@ func traffic() []panel {
 			about:   "By why they were refused. A wall of them after a rotation is a key that was not rolled out.",
 			queries: []query{{rate("reason", "onceward_unauthenticated_total", ""), "{{reason}}"}},
 		},
+		{
+			title: "Calls by gRPC status", look: stacked, width: 24, unit: "reqps",
+			about:   "Every call of every method, by the status that it was answered with. UNAVAILABLE is the ledger or a provider that is away; INTERNAL is a bug.",
+			queries: []query{{rate("rpc_response_status_code", "rpc_server_call_duration_seconds_count", ""), "{{rpc_response_status_code}}"}},
+		},
 	}
 }
 
