@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -68,7 +69,7 @@ func (j judge) faults(expr string) []string {
 				return nil
 			}
 			for _, m := range n.LabelMatchers {
-				if m.Name == labels.MetricName {
+				if m.Name == model.MetricNameLabel {
 					continue
 				}
 				if !slices.Contains(known, m.Name) {
@@ -109,7 +110,7 @@ func (j judge) faults(expr string) []string {
 func (j judge) known(series string) (of []string, m catalogue.Metric, ok bool) {
 	scraped := []string{"job", "instance"}
 	if m, ok := j.metrics.Find(series); ok {
-		of := append(scraped, m.Labels...)
+		of := slices.Concat(scraped, m.Labels)
 		if strings.HasSuffix(series, "_bucket") {
 			of = append(of, "le")
 		}

@@ -64,7 +64,7 @@ func startPrometheus(ctx context.Context, o options, folder string) (*server, er
 	go func() { s.ended <- command.Wait() }()
 	s.stop = func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		<-s.ended
+		_ = <-s.ended // it was told to end
 		_ = logs.Close()
 	}
 	give, cancel := context.WithTimeout(ctx, 30*time.Second)
