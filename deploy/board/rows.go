@@ -208,8 +208,8 @@ func reconcilers() []panel {
 		},
 		{
 			title: "Since the last round", look: lines, width: 8, unit: "s", limits: []limit{{120, red}},
-			about:   "Time since each replica ended a round of reconciling. As long as one of them stays low, somebody reconciles.",
-			queries: []query{{`time() - max by (instance) (onceward_reconciler_last_round_timestamp_seconds)`, "{{instance}}"}},
+			about:   "Time since each replica ended a round of reconciling. As long as one of them stays low, somebody reconciles; a replica without that role has none.",
+			queries: []query{{`time() - max by (instance) (onceward_reconciler_last_round_timestamp_seconds > 0)`, "{{instance}}"}},
 		},
 		{
 			title: "Time of a round and of a look-up, 95 %", look: lines, width: 8, unit: "s",
