@@ -18,6 +18,7 @@ BUF         := $(TOOLS)/buf
 GOLANGCI    := $(TOOLS)/golangci-lint
 GRPCURL     := $(TOOLS)/grpcurl
 GOVULNCHECK := $(TOOLS)/govulncheck
+PROMTOOL    := $(TOOLS)/promtool
 PROTO_IMAGE := proto/onceward.binpb
 
 # What a caller may set.
@@ -54,7 +55,7 @@ build: ## Build bin/onceward
 ##@ Test
 
 .PHONY: test
-test: test-stripe ## Run every test
+test: test-stripe test-deploy ## Run every test
 	$(GO) test -timeout=15m $(TEST_FLAGS) $(TEST_PKGS)
 
 .PHONY: test-race
@@ -84,6 +85,20 @@ test-smtp: ## Run the SMTP adapter against a real OpenSMTPD (Linux, root, apt-ge
 .PHONY: test-stripe
 test-stripe: ## Check the catalogue's Stripe requests against Stripe's own mock
 	$(GO) -C catalog/stripemock test $(TEST_FLAGS) ./...
+
+.PHONY: test-deploy
+test-deploy: ## Check alert rules, dashboard, runbooks and manifests of deploy/ against the metrics
+	$(GO) -C deploy test $(TEST_FLAGS) ./...
+
+# promtool and the collector take minutes to build, once.
+.PHONY: test-alerts
+test-alerts: $(PROMTOOL) ## Run the unit tests of the alert rules, and check Prometheus's configuration
+	cd deploy/prometheus && $(PROMTOOL) check config --lint=all --lint-fatal prometheus.yml
+	cd deploy/prometheus && $(PROMTOOL) test rules tests/*.yaml
+
+.PHONY: test-collector
+test-collector: ## Start the OpenTelemetry collector on its configuration, and send it a span
+	$(GO) -C deploy/collector test $(TEST_FLAGS) ./...
 
 .PHONY: fuzz
 fuzz: ## Run all fuzz targets in turn, for FUZZTOTAL together
@@ -172,10 +187,14 @@ $(BUF): tools/buf/go.mod tools/buf/go.sum $(TOOLS)/go-version
 $(GOLANGCI): tools/golangci/go.mod tools/golangci/go.sum $(TOOLS)/go-version
 $(GRPCURL): tools/grpcurl/go.mod tools/grpcurl/go.sum $(TOOLS)/go-version
 $(GOVULNCHECK): tools/vuln/go.mod tools/vuln/go.sum $(TOOLS)/go-version
+$(PROMTOOL): tools/promtool/go.mod tools/promtool/go.sum $(TOOLS)/go-version
 
-$(BUF) $(GOLANGCI) $(GRPCURL) $(GOVULNCHECK):
+# Rules are checked without the clouds that Prometheus can discover targets in.
+$(PROMTOOL): TOOL_FLAGS := -tags=remove_all_sd
+
+$(BUF) $(GOLANGCI) $(GRPCURL) $(GOVULNCHECK) $(PROMTOOL):
 	@echo 'building $(@F) from $(<D) (once; minutes at most)'
-	cd $(<D) && $(GO) build -buildvcs=false -o $(TOOLS)/ tool
+	cd $(<D) && $(GO) build -buildvcs=false $(TOOL_FLAGS) -o $(TOOLS)/ tool
 	@touch $@
 
 .PHONY: grpcurl

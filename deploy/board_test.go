@@ -54,7 +54,7 @@ func TestBoardIsCurrent(t *testing.T) {
 // grafanaFaults is what Grafana's types do not know in a dashboard.
 func grafanaFaults(raw []byte) cog.BuildErrors {
 	plugins.RegisterDefaultPlugins() // else queries pass unread
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard        //nolint:staticcheck // as in board
 	var faults cog.BuildErrors
 	// It returns an empty list of faults as an error, too.
 	if err := d.UnmarshalJSONStrict(raw); err != nil && !errors.As(err, &faults) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // foreign are series of others than Onceward, with the labels that are used of them:
-// of Prometheus itself, and of the Go client's standard collectors.
+// of Prometheus itself, of the Go client's standard collectors, and of OpenTelemetry.
 func foreign() map[string][]string {
 	return map[string][]string{
 		"up":                            nil,
@@ -25,6 +26,8 @@ func foreign() map[string][]string {
 		"process_max_fds":               nil,
 		"process_start_time_seconds":    nil,
 		"go_goroutines":                 nil,
+		// OpenTelemetry's, of gRPC servers.
+		"rpc_server_call_duration_seconds_count": {"rpc_method", "rpc_response_status_code"},
 	}
 }
 
@@ -66,7 +69,7 @@ func (j judge) faults(expr string) []string {
 				return nil
 			}
 			for _, m := range n.LabelMatchers {
-				if m.Name == labels.MetricName {
+				if m.Name == model.MetricNameLabel {
 					continue
 				}
 				if !slices.Contains(known, m.Name) {
@@ -107,7 +110,7 @@ func (j judge) faults(expr string) []string {
 func (j judge) known(series string) (of []string, m catalogue.Metric, ok bool) {
 	scraped := []string{"job", "instance"}
 	if m, ok := j.metrics.Find(series); ok {
-		of := append(scraped, m.Labels...)
+		of := slices.Concat(scraped, m.Labels)
 		if strings.HasSuffix(series, "_bucket") {
 			of = append(of, "le")
 		}

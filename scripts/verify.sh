@@ -71,7 +71,7 @@ check 'protos break no caller' \
   'keep what callers know; see proto-image in the Makefile' "$buf" breaking --against "$image"
 check "$image holds every message and method" \
   'run "make proto-image" and commit it with the protos' image_current
-for mod in go.mod tools/*/go.mod bench/go.mod catalog/stripemock/go.mod; do
+for mod in go.mod tools/*/go.mod bench/go.mod catalog/stripemock/go.mod deploy/go.mod deploy/collector/go.mod; do
   check "$mod is tidy" \
     "run \"go mod tidy\" in $(dirname "$mod")" "$go" -C "$(dirname "$mod")" mod tidy -diff
 done

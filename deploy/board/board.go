@@ -66,9 +66,9 @@ const (
 // JSON renders the dashboard as Grafana reads it. The same program renders the
 // same bytes.
 func JSON() ([]byte, error) {
-	b := dashboard.NewDashboardBuilder("Onceward").
-		Uid("onceward").
-		Description("Is every write applied at most once, is what is unknown being resolved, and who waits for whom. "+
+	b := dashboard.NewDashboardBuilder("Onceward"). //nolint:staticcheck // the schema that every Grafana reads; the next one is of 12 and later
+							Uid("onceward").
+							Description("Is every write applied at most once, is what is unknown being resolved, and who waits for whom. "+
 			"Made by deploy/board: change it there, not here.").
 		Tags([]string{"onceward"}).
 		Refresh("30s").
@@ -106,7 +106,7 @@ func source() common.DataSourceRef {
 	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
 }
 
-func variables(b *dashboard.DashboardBuilder) {
+func variables(b *dashboard.DashboardBuilder) { //nolint:staticcheck // as in JSON
 	b.WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	for _, v := range []struct{ name, label, metric string }{
 		{"tenant", "Tenant", "onceward_requests_total"},
@@ -126,7 +126,7 @@ func variables(b *dashboard.DashboardBuilder) {
 
 // annotations mark on every picture when writes were stopped on purpose, and when
 // somebody was woken.
-func annotations(b *dashboard.DashboardBuilder) {
+func annotations(b *dashboard.DashboardBuilder) { //nolint:staticcheck // as in JSON
 	b.Annotation(dashboard.NewAnnotationQueryBuilder().Name("Kill switches").Datasource(source()).Enable(true).
 		IconColor("purple").Expr("max by (scope) (onceward_kill_switches) > 0").Step("60s").TitleFormat("stopped: {{scope}}"))
 	b.Annotation(dashboard.NewAnnotationQueryBuilder().Name("Critical alerts").Datasource(source()).Enable(true).

@@ -142,6 +142,11 @@ func traffic() []panel {
 			about:   "By why they were refused. A wall of them after a rotation is a key that was not rolled out.",
 			queries: []query{{rate("reason", "onceward_unauthenticated_total", ""), "{{reason}}"}},
 		},
+		{
+			title: "Calls by gRPC status", look: stacked, width: 24, unit: "reqps",
+			about:   "Every call of every method, by the status that it was answered with. UNAVAILABLE is the ledger or a provider that is away; INTERNAL is a bug.",
+			queries: []query{{rate("rpc_response_status_code", "rpc_server_call_duration_seconds_count", ""), "{{rpc_response_status_code}}"}},
+		},
 	}
 }
 
@@ -203,8 +208,8 @@ func reconcilers() []panel {
 		},
 		{
 			title: "Since the last round", look: lines, width: 8, unit: "s", limits: []limit{{120, red}},
-			about:   "Time since each replica ended a round of reconciling. As long as one of them stays low, somebody reconciles.",
-			queries: []query{{`time() - max by (instance) (onceward_reconciler_last_round_timestamp_seconds)`, "{{instance}}"}},
+			about:   "Time since each replica ended a round of reconciling. As long as one of them stays low, somebody reconciles; a replica without that role has none.",
+			queries: []query{{`time() - max by (instance) (onceward_reconciler_last_round_timestamp_seconds > 0)`, "{{instance}}"}},
 		},
 		{
 			title: "Time of a round and of a look-up, 95 %", look: lines, width: 8, unit: "s",

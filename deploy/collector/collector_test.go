@@ -150,7 +150,7 @@ type store struct {
 
 func startStore(t *testing.T) *store {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing to cancel
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (s *store) Export(_ context.Context, request ptraceotlp.ExportRequest) (ptr
 // freeAddress finds an address for a listener that cannot be told to choose one.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // nothing to cancel
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

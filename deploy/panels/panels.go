@@ -48,17 +48,26 @@ type rawBoard struct {
 		Type        string `json:"type"`
 		Title       string `json:"title"`
 		Description string `json:"description"`
-		GridPos     struct{ X, Y, W, H int }
-		Targets     []struct {
+		GridPos     struct {
+			X int `json:"x"`
+			Y int `json:"y"`
+			W int `json:"w"`
+			H int `json:"h"`
+		} `json:"gridPos"`
+		Targets []struct {
 			Expr         string `json:"expr"`
 			LegendFormat string `json:"legendFormat"`
 		} `json:"targets"`
 		FieldConfig struct {
 			Defaults struct {
-				Unit       string                 `json:"unit"`
-				Thresholds struct{ Steps []Step } `json:"thresholds"`
-				Mappings   []struct {
-					Options map[string]struct{ Text string } `json:"options"`
+				Unit       string `json:"unit"`
+				Thresholds struct {
+					Steps []Step `json:"steps"`
+				} `json:"thresholds"`
+				Mappings []struct {
+					Options map[string]struct {
+						Text string `json:"text"`
+					} `json:"options"`
 				} `json:"mappings"`
 			} `json:"defaults"`
 		} `json:"fieldConfig"`

@@ -25,5 +25,5 @@ func write(file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, raw, 0o644) //nolint:gosec // it goes into the repository, for everybody to read
+	return os.WriteFile(file, raw, 0o644)
 }

@@ -39,7 +39,7 @@ func serve(address, page string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address) //nolint:noctx // until the process ends
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func main() {
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "panels:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop has run
+		os.Exit(1)
 	}
 }
 

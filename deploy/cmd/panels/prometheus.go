@@ -16,9 +16,8 @@ import (
 
 // server is a Prometheus of our own.
 type server struct {
-	url   string
-	ended chan error
-	stop  func()
+	url  string
+	stop func() // ends it, and waits until it has
 }
 
 // startPrometheus starts one and waits until it answers. It gives up with what the
@@ -60,11 +59,16 @@ func startPrometheus(ctx context.Context, o options, folder string) (*server, er
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w (on Debian and Ubuntu: apt-get install prometheus)", o.prometheus, err)
 	}
-	s := &server{url: "http://" + address, ended: make(chan error, 1)}
-	go func() { s.ended <- command.Wait() }()
+	s := &server{url: "http://" + address}
+	var how error // once it has ended
+	ended := make(chan struct{})
+	go func() {
+		how = command.Wait()
+		close(ended)
+	}()
 	s.stop = func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
-		<-s.ended
+		<-ended
 		_ = logs.Close()
 	}
 	give, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -73,9 +77,9 @@ func startPrometheus(ctx context.Context, o options, folder string) (*server, er
 	defer tick.Stop()
 	for !ready(give, s.url+"/-/ready") {
 		select {
-		case err := <-s.ended:
+		case <-ended:
 			said, _ := os.ReadFile(logs.Name())
-			return nil, fmt.Errorf("%s ended: %w\n%s", o.prometheus, err, said)
+			return nil, fmt.Errorf("%s ended: %w\n%s", o.prometheus, how, said)
 		case <-give.Done():
 			s.stop()
 			return nil, fmt.Errorf("%s does not get ready", o.prometheus)
