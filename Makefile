@@ -66,7 +66,7 @@ test-race: ## Run every test under the race detector
 test-crash: ## Run only the tests that kill processes, COUNT times each
 	$(GO) test -run='Crash|Kill' -count=$(COUNT) -timeout=30m $(TEST_FLAGS) $(TEST_PKGS)
 
-# A million worlds take some 10 s and 300 MB; two steps more take four times as much.
+# A million worlds take some 10 s of a core; two steps more, four times as much.
 .PHONY: model
 model: ## Search the model of the state machine DEPTH steps deep, beyond what test does
 	$(GO) test -run=TestEveryWorld -v -timeout=0 ./internal/model -depth=$(DEPTH) $(TEST_FLAGS)

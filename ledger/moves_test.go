@@ -90,6 +90,10 @@ func TestLaw04_NoMoveTurnsDoubtIntoATryWithoutProof(t *testing.T) {
 		if m.To == Pending && !slices.Contains(proofs, m.Event) {
 			t.Errorf("%s leads from %q to pending", m.Event, m.From)
 		}
+		// Whoever replays has the same key, inside its horizon.
+		if m.To == Running && m.From != New && m.From != Pending && !(m.From == Unknown && m.Event == Replay) {
+			t.Errorf("%s leads from %q to running", m.Event, m.From)
+		}
 	}
 	if to, _ := Next(Running, Doubt); to != Unknown {
 		t.Errorf("doubt of a running operation leads to %q, want unknown", to)

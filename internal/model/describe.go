@@ -64,6 +64,7 @@ var told = map[Kind]string{
 var answers = [...]string{
 	"done, with a receipt", "taken up, to be finished later", "done, and no answer comes back", "done, and the answer is cut short",
 	"not done, and no answer comes back", "not done, it says", "refused for good", "too many requests",
+	"still at work on the key, it says", "another body under the key, it says",
 }
 
 // Tell is a step in words. w is the world before it.

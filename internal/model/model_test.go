@@ -2,8 +2,11 @@ package model
 
 import (
 	"flag"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/onceward/onceward/ledger"
 )
 
 var (
@@ -15,6 +18,7 @@ var (
 // Whatever happens in whatever order, every law holds at every step, and every
 // world comes to an end by itself once nothing goes wrong any more.
 func TestEveryWorld(t *testing.T) {
+	kinds, moves := map[Kind]bool{}, map[ledger.Move]bool{}
 	for _, s := range Scenarios() {
 		if !strings.Contains(s.Name, *only) {
 			continue
@@ -31,7 +35,33 @@ func TestEveryWorld(t *testing.T) {
 			if r.Violation != nil {
 				t.Error(r.Violation)
 			}
+			maps.Copy(kinds, r.Kinds)
+			maps.Copy(moves, r.Moves)
 		})
+	}
+	if *only == "" && *deep == 0 && *faults < 0 && !t.Failed() {
+		everythingHappened(t, kinds, moves)
+	}
+}
+
+// everythingHappened fails where a search would pass because what could go wrong
+// never came up.
+func everythingHappened(t *testing.T, kinds map[Kind]bool, moves map[ledger.Move]bool) {
+	t.Helper()
+	for kind := range Passes + 1 {
+		if !kinds[kind] {
+			t.Errorf("nowhere this happens: %s", told[kind])
+		}
+	}
+	for _, move := range ledger.Moves() {
+		switch {
+		case move.Event == ledger.Record, move.Event == ledger.Expire && move.From == ledger.Pending, move.Event == ledger.Reject && move.From == ledger.Pending:
+			// The model has no asynchronous requests and no policy.
+		case move.Event == ledger.Contradict, move.Event == ledger.Escalate && move.From == ledger.Pending:
+			// Not while its premises hold, as TestEveryPremiseIsNeeded says.
+		case !moves[move]:
+			t.Errorf("nowhere a %q operation goes to %s by %s", move.From, move.To, move.Event)
+		}
 	}
 }
 

@@ -11,14 +11,17 @@ type Answer uint8
 
 // The answers. All but the first and AnswersLater are faults.
 const (
-	AnswersMade    Answer = iota
-	AnswersLater          // it takes it up
-	AnswersLost           // it makes it, and no answer that says so comes back
-	AnswersCut            // it makes it, and the answer has no receipt
-	AnswersNothing        // it makes nothing, and says nothing that proves it
-	AnswersNot            // it makes nothing, and says so
-	AnswersRefused        // it makes nothing, says so, and always will
-	AnswersLimited        // it makes nothing, since there are too many
+	AnswersMade     Answer = iota
+	AnswersLater           // it takes it up
+	AnswersLost            // it makes it, and no answer that says so comes back
+	AnswersCut             // it makes it, and the answer has no receipt
+	AnswersNothing         // it makes nothing, and says nothing that proves it
+	AnswersNot             // it makes nothing, and says so
+	AnswersRefused         // it makes nothing, says so, and always will
+	AnswersLimited         // it makes nothing, since there are too many
+	AnswersBusy            // it is still at work on the key, it says
+	AnswersMismatch        // the key came with another body before, it says
+	allAnswers
 )
 
 func (a Answer) fault() bool { return a != AnswersMade && a != AnswersLater }
@@ -47,6 +50,13 @@ const unanswerable = actions.Kind(-1)
 
 // take is what the provider does with a request, and what its answer proves.
 func (m *Model) take(p *Store, epoch uint8, a Answer) (kind actions.Kind, ref uint8) {
+	if a == AnswersBusy || a == AnswersMismatch {
+		kind = map[Answer]actions.Kind{AnswersBusy: actions.InProgress, AnswersMismatch: actions.KeyMismatch}[a]
+		if !m.Provider.Keys {
+			kind = unanswerable
+		}
+		return kind, 0
+	}
 	if known := p.Keys[epoch]; known.Kind != Unseen {
 		switch {
 		case a == AnswersLost:
@@ -214,7 +224,9 @@ func (m *Model) pass(w *World) {
 			} else {
 				*req = Request{} // it is lost
 			}
-			if known := &k.Provider.Keys[a]; known.Kind != Unseen {
+		}
+		for e := range epochs {
+			if known := &k.Provider.Keys[e]; known.Kind != Unseen {
 				if less(&known.Left); known.Left == 0 {
 					*known = StoredKey{}
 				}

@@ -88,15 +88,15 @@ func ticks(d time.Duration) uint8 {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{
-			Name: "keys", Depth: 15, Keys: 1, Faults: 2, Reviewer: true,
+			Name: "keys", Depth: 14, Keys: 1, Faults: 2, Reviewer: true,
 			Provider: Provider{Keys: true, Window: 4, Flight: 2},
 		},
 		{
-			Name: "keys, failures are stored", Depth: 15, Keys: 1, Faults: 2, Reviewer: true, Corrections: true,
+			Name: "keys, failures are stored", Depth: 14, Keys: 1, Faults: 2, Reviewer: true, Corrections: true,
 			Provider: Provider{Keys: true, StoresFailures: true, Window: 3, Flight: 1, LookUp: true},
 		},
 		{
-			Name: "keys and look-up", Depth: 15, Keys: 1, Faults: 2, Reviewer: true,
+			Name: "keys and look-up", Depth: 14, Keys: 1, Faults: 2, Reviewer: true,
 			Provider: Provider{Keys: true, Window: 3, Flight: 1, LookUp: true, Lag: 1},
 		},
 		{
@@ -112,7 +112,7 @@ func Scenarios() []Scenario {
 			Provider: Provider{Events: true, Async: true, Flight: 1},
 		},
 		{
-			Name: "later", Depth: 14, Keys: 1, Faults: 2, Reviewer: true,
+			Name: "later", Depth: 13, Keys: 1, Faults: 2, Reviewer: true,
 			Provider: Provider{Keys: true, Window: 3, LookUp: true, Async: true, Flight: 1},
 		},
 		{

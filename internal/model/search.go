@@ -4,15 +4,19 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+
+	"github.com/onceward/onceward/ledger"
 )
 
 // Result is what a search has seen.
 type Result struct {
 	Scenario string
-	Worlds   int  // that differ
-	Steps    int  // from one to another
-	Depth    int  // steps to the farthest of them
-	Complete bool // there are no more
+	Worlds   int                  // that differ
+	Steps    int                  // from one to another
+	Depth    int                  // steps to the farthest of them
+	Complete bool                 // there are no more
+	Kinds    map[Kind]bool        // of steps that were taken
+	Moves    map[ledger.Move]bool // that operations made
 	// Violation is nil, or the shortest way to a broken law.
 	Violation *Violation
 }
@@ -67,7 +71,7 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 		return fingerprint{maphash.Comparable(seeds[0], *w), maphash.Comparable(seeds[1], *w)}
 	}
 	steps := m.Steps()
-	result := Result{Scenario: m.Name}
+	result := Result{Scenario: m.Name, Kinds: map[Kind]bool{}, Moves: map[ledger.Move]bool{}}
 	origins := []origin{{from: -1}}
 	begin := m.Begin()
 	seen := map[fingerprint]struct{}{mark(&begin): {}}
@@ -111,6 +115,7 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 					continue
 				}
 				seen[p] = struct{}{}
+				m.note(&result, &at.world, s)
 				next = append(next, found{*after, int32(len(origins))})
 				origins = append(origins, origin{at.id, s})
 			}
@@ -119,6 +124,17 @@ func (m *Model) Search(laws []Law, limits Limits) Result {
 	}
 	result.Worlds, result.Complete = len(origins), true
 	return result
+}
+
+// note remembers what a step to a new world was.
+func (m *Model) note(r *Result, before *World, s Step) {
+	r.Kinds[s.kind()] = true
+	from := m.state(before.Keys[s.Key].Row)
+	for _, event := range m.moved {
+		to, _ := ledger.Next(from, event)
+		r.Moves[ledger.Move{From: from, Event: event, To: to}] = true
+		from = to
+	}
 }
 
 // patience is how many fair steps every world must come to an end in.

@@ -71,7 +71,7 @@ func (m *Model) Steps() []Step {
 	each(Acts, reconcilers, 0)
 	each(Looks, reconcilers, 0)
 	each(Says, 0, 0)
-	each(Lands, slots, int(AnswersLimited)+1)
+	each(Lands, slots, int(allAnswers))
 	each(Finishes, 0, 0)
 	each(LeaseEnds, 0, 0)
 	each(Takes, reconcilers, 0)

@@ -3,7 +3,8 @@ package model
 // Bounds of a world. They are small, because every combination is visited.
 const (
 	maxKeys     = 2
-	slots       = 3 // attempts of one operation that the model has room for
+	slots       = 3         // attempts of one operation that the model has room for
+	epochs      = slots + 2 // of keys: one more for each attempt that was proved to have made nothing, and for a correction
 	reconcilers = 2
 	maxEffects  = 2 // a third effect is no news: two break the first law
 )
@@ -93,7 +94,7 @@ type Repair struct {
 type Store struct {
 	Effects uint8             // that it made
 	Lag     [maxEffects]uint8 // ticks until look-ups list them
-	Keys    [slots]StoredKey  // by epoch
+	Keys    [epochs]StoredKey // by epoch
 	Job     Job
 	Event   Event // that it has yet to send
 }

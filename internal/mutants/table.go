@@ -17,7 +17,7 @@ func inTheTable() []Mutant {
 		{
 			Name: "doubt can be claimed like a new attempt", Law: "L4",
 			Edits:   []Edit{{"ledger/moves.go", "\t{Unknown, Confirm, Succeeded},", "\t{Unknown, Claim, Running},\n\t{Unknown, Confirm, Succeeded},"}},
-			Package: "ledger", Run: "^TestNextDecidesEveryStateAndEvent$",
+			Package: "ledger", Run: "^TestLaw04_NoMoveTurnsDoubtIntoATryWithoutProof$",
 		},
 	}
 }
@@ -73,12 +73,12 @@ func inStatements() []Mutant {
 		{
 			Name: "a proof of absence need not know of the doubt", Law: "L3",
 			Edits:   []Edit{{sql + "change.sql", "OR o.in_doubt = n.knew_doubt AND coalesce", "OR coalesce"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw03_DoubtWithoutAReceiptOutweighsAbsence$",
 		},
 		{
 			Name: "one kind of move is left out of the record", Law: "L11",
 			Edits:   []Edit{{sql + "change.sql", "nullif(reference, ''), audit_chain FROM moved", "nullif(reference, ''), audit_chain FROM moved WHERE last_event <> 'defer'"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw11_EveryEventIsChained$",
 		},
 		{
 			Name: "evidence is recorded whatever the operation is now", Law: "L7",
@@ -168,7 +168,7 @@ func inVerdicts() []Mutant {
 		{
 			Name: "the doubt of an earlier attempt is forgotten", Law: "L3",
 			Edits:   []Edit{{"ledger/postgres/change.go", "return c.InDoubt || moveTo(c) == ledger.Unknown", "return c.InDoubt && moveTo(c) == ledger.Unknown"}},
-			Package: "ledger/postgres", Run: "^TestRowsAreTheModels$",
+			Package: "ledger/postgres", Run: "^TestLaw03_DoubtIsKept$",
 		},
 		{
 			Name: "the key's epoch grows without proof", Law: "L1",

@@ -90,3 +90,36 @@ func TestLaw07_WhatLooksAsItDid(t *testing.T) {
 		})
 	}
 }
+
+// Doubt that is known of without a receipt outweighs a proof of absence that does
+// not know of it, too.
+func TestLaw03_DoubtWithoutAReceiptOutweighsAbsence(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	op := ledgertest.Open(t, store, ledgertest.Asked(acme))
+	if _, err := store.AddEvidence(t.Context(), ledger.Evidence{Operation: op, Attempt: 1, Actor: "webhook", Detail: "it was done", InDoubt: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []ledger.Event{ledger.Refuse, ledger.Release} {
+		unchanged(t, db, op, string(event), func() {
+			_, err := store.Apply(t.Context(), ledgertest.Change(op, event))
+			wantError(t, string(event), err, ledger.ErrFenced)
+		})
+	}
+}
+
+// What is unknown is in doubt whatever its caller says, and stays so before a
+// person.
+func TestLaw03_DoubtIsKept(t *testing.T) {
+	t.Parallel()
+	store, db := ledgertest.NewStore(t)
+	c := ledgertest.Change(ledgertest.InState(t, store, acme, ledger.Running), ledger.Doubt)
+	c.InDoubt = false
+	op, err := store.Apply(t.Context(), c)
+	if err != nil || !op.InDoubt {
+		t.Fatalf("in doubt: %v, %v", op.InDoubt, err)
+	}
+	if asked := ledgertest.Moved(t, store, op, ledger.Escalate); !asked.InDoubt {
+		t.Errorf("before a person it is in doubt no more: %s", db.Row(t, asked))
+	}
+}
