@@ -87,8 +87,13 @@ func faultOf(r *rand.Rand, kind fakeprovider.Kind) fakeprovider.Fault {
 	switch kind {
 	case fakeprovider.Delay, fakeprovider.DelayAfterApplying:
 		f.Delay = time.Duration(r.Int64N(int64(providerDelay))) + time.Millisecond
-	case fakeprovider.NeverAnswer, fakeprovider.HTML502, fakeprovider.Redirect:
+	case fakeprovider.NeverAnswer, fakeprovider.HTML502:
 		f.Apply = r.IntN(2) == 0
+	case fakeprovider.Redirect:
+		// 307 says that the request was not processed: who has applied it does not say so.
+		if f.Apply = r.IntN(2) == 0; f.Apply {
+			f.Status = []int{302, 303}[r.IntN(2)]
+		}
 	case fakeprovider.RateLimited:
 		f.RetryAfter = time.Second
 	case fakeprovider.ErrorAfterApplying, fakeprovider.ErrorBeforeApplying:

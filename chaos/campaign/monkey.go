@@ -159,30 +159,35 @@ func (m *monkey) process(ctx context.Context, s shock, how string) (target strin
 	}
 }
 
-// link breaks the edge of one replica to somebody, and now and then of all replicas.
+// link breaks an edge: to the provider, or of one replica to its callers or to
+// Postgres, and now and then of all replicas.
 func (m *monkey) link(ctx context.Context, s shock, side, how string) (target string, made bool, err error) {
-	members := m.world.members
-	target = "all"
-	if s.coin%4 != 0 {
-		one := members[s.target%len(members)]
-		members, target = []*member{one}, one.name
-	}
-	for _, member := range members {
-		edge := map[string]link{"callers": member.toCallers, "provider": member.toProvider, "postgres": member.toDatabase}[side]
-		if edge == nil {
-			continue // a reconciler serves no callers
+	edges := []link{m.world.toProvider}
+	if side != "provider" {
+		members := m.world.members
+		target = "all"
+		if s.coin%4 != 0 {
+			members = []*member{members[s.target%len(members)]}
+			target = members[0].name
 		}
+		edges = edges[:0]
+		for _, member := range members {
+			if edge := member.edge(side); edge != nil {
+				edges = append(edges, edge)
+			}
+		}
+	}
+	for _, edge := range edges {
 		heal, err := edge.Break(how)
 		if err != nil {
 			return target, false, err
 		}
 		defer heal()
-		made = true
 	}
-	if made {
+	if len(edges) > 0 {
 		wait(ctx, s.last)
 	}
-	return target, made, nil
+	return target, len(edges) > 0, nil
 }
 
 // providerDown lets every new connection to the provider be refused.

@@ -36,6 +36,9 @@ type world struct {
 	secretsDir, policyDir string
 	keys                  map[string]credentials // by tenant
 	members               []*member
+	// toProvider is one for all replicas: its address is a part of what is sent, which
+	// must be the same whoever sends it.
+	toProvider link
 }
 
 // credentials are those of a tenant: two agents, a reviewer and an administrator.
@@ -59,6 +62,9 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 		return w, err
 	}
 	if w.database, w.network, err = surroundings(ctx, o); err != nil {
+		return w, err
+	}
+	if w.toProvider, err = w.network.Open("provider", w.server.Addr()); err != nil {
 		return w, err
 	}
 	// By an edge that is never broken, and that follows the primary.
@@ -190,9 +196,9 @@ func throughLink(databaseURL string, l link) (string, error) {
 }
 
 // demoOptions is what replicas are told of the provider.
-func (w *world) demoOptions(l link) demo.Options {
+func (w *world) demoOptions() demo.Options {
 	return demo.Options{
-		ProviderURL: "http://" + l.Address(), Token: fakeprovider.DefaultToken,
+		ProviderURL: "http://" + w.toProvider.Address(), Token: fakeprovider.DefaultToken,
 		Timeout: attemptTimeout, MailSettleTime: mailSettleTime, ArrivalTime: arrivalTime, LateLanding: lateLanding,
 		ReadGap: 200 * time.Millisecond, StoresFailures: w.stores,
 		// Half of all first tries fail here, which would use up any budget of retries.
