@@ -54,6 +54,17 @@ func (d *Dispatcher) giveUp(ctx context.Context, op ledger.Operation, actor stri
 	return failed, err
 }
 
+// LongestTries is the longest that all attempts of an operation can take, from the
+// first one to the end of the last: their timeouts, and the time between them where
+// each is proved not applied. Rate limits and a provider's own wishes come on top.
+func LongestTries(spec actions.Spec) time.Duration {
+	total := spec.Timeout * time.Duration(spec.MaxAttempts)
+	for attempt := 1; attempt < spec.MaxAttempts; attempt++ {
+		total += backoff(attempt)
+	}
+	return total
+}
+
 // Tries is how many attempts of an operation count against MaxAttempts: those
 // that no rate limit turned away. Where the attempts were not read (the operation
 // is not from Get) all of them count.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -71,6 +72,23 @@ func Up(ctx context.Context, url string) (version uint, err error) {
 	}
 	if dirty {
 		return version, halfWay(version)
+	}
+	return version, nil
+}
+
+// Newest is the version of the schema that this program brings.
+func Newest() (uint, error) {
+	from, err := iofs.New(files, ".")
+	if err != nil {
+		return 0, fmt.Errorf("migrations: %w", err)
+	}
+	defer func() { _ = from.Close() }() // files in memory
+	version, err := from.First()
+	for next := version; err == nil; next, err = from.Next(version) {
+		version = next
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("migrations: %w", err)
 	}
 	return version, nil
 }

@@ -74,6 +74,9 @@ func TestUpTwiceChangesNothing(t *testing.T) {
 	if first != second || first == 0 {
 		t.Errorf("versions %d and then %d, want the same", first, second)
 	}
+	if newest, err := migrations.Newest(); err != nil || newest != first {
+		t.Errorf("the newest version is said to be %d (%v), and is %d", newest, err, first)
+	}
 	if after := text(t, conn, catalog); after != before {
 		t.Errorf("the second time changed the database from\n%s\nto\n%s", before, after)
 	}

@@ -34,6 +34,7 @@ var mustExist = []string{
 	"internal/auditchain",
 	"internal/crashpoint",
 	"internal/demo",
+	"internal/doctor",
 	"internal/forecast",
 	"internal/identity",
 	"internal/jws",
@@ -313,6 +314,12 @@ var arrows = []struct {
 		},
 		never: []string{"github.com/prometheus/...", "go.opentelemetry.io/otel/sdk/...", "internal/telemetry"},
 		why:   "who is observed does not know by whom: metrics are small interfaces, traces the API alone",
+	},
+	{
+		from:  []string{"internal/doctor"},
+		may:   []string{stdlib, "actions", "dispatch", "github.com/jackc/pgx/v5/..."},
+		never: []string{"server", "reconciler", "cmd/..."},
+		why:   "it looks at an installation that may not run",
 	},
 	{
 		from: []string{"internal/arch"},

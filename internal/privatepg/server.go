@@ -48,8 +48,9 @@ type Server struct {
 // Start starts the server and returns when it accepts connections, for which
 // it makes a real one. ctx bounds the start only, not the server's life.
 //
-// The error wraps [ErrInUse] when another process uses the folder and
-// [ErrNotFound] when there are no programs to run. If Postgres itself refuses,
+// The error wraps [ErrInUse] when another process uses the folder,
+// [ErrPortTaken] when it uses Options.Port, and [ErrNotFound] when there are no
+// programs to run. If Postgres itself refuses,
 // the error holds the last lines of its log.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o, err := o.normalize()
@@ -100,7 +101,7 @@ func startIn(ctx context.Context, f *folder, o Options, finder *finder, pick fun
 		}
 		// Between finding a free port and listening on it another process may
 		// have taken it.
-		if !errors.Is(err, errPortTaken) || o.Port != 0 || attempt == portAttempts {
+		if !errors.Is(err, ErrPortTaken) || o.Port != 0 || attempt == portAttempts {
 			break
 		}
 		o.Log.InfoContext(ctx, "the port was taken meanwhile, trying another", "port", port)
@@ -138,8 +139,8 @@ func (f *folder) ready(ctx context.Context, o Options, finder *finder) (Programs
 	return programs, password, nil
 }
 
-// errPortTaken means that something else listens on the port.
-var errPortTaken = errors.New("the port is taken")
+// ErrPortTaken means that something else listens on the port.
+var ErrPortTaken = errors.New("the port is taken")
 
 // freePort asks the system for a port that is free now.
 func freePort() (int, error) {
@@ -220,7 +221,7 @@ func (s *Server) ping(ctx context.Context) error {
 func (s *Server) startError(how string) error {
 	words := logSince(s.folder.logFile(), s.logFrom)
 	if strings.Contains(words, "could not create any TCP/IP sockets") {
-		return fmt.Errorf("privatepg: port %d of %s: %w%s", s.port, loopback, errPortTaken, s.lastWords())
+		return fmt.Errorf("privatepg: port %d of %s: %w%s", s.port, loopback, ErrPortTaken, s.lastWords())
 	}
 	return fmt.Errorf("privatepg: Postgres did not start (%s)%s", how, s.lastWords())
 }

@@ -273,7 +273,7 @@ func TestPorts(t *testing.T) {
 
 	o := forTests(dir)
 	o.Port = taken
-	if _, err := Start(t.Context(), o); !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), strconv.Itoa(taken)) {
+	if _, err := Start(t.Context(), o); !errors.Is(err, ErrPortTaken) || !strings.Contains(err.Error(), strconv.Itoa(taken)) {
 		t.Fatalf("start on a taken port: error is %v", err)
 	}
 

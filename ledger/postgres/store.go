@@ -55,7 +55,25 @@ const (
 	readFlights       = 4
 	readCrowd         = 16
 	minReads          = 8 // connections
+	sharedConnections = writeFlights + alterationFlights + readFlights
 )
+
+// Connections is how many connections a store at url may use. It asks nobody.
+func Connections(url string) (int, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return 0, fmt.Errorf("ledger: database url: %w", err)
+	}
+	return int(singles(url, config)) + sharedConnections, nil
+}
+
+// singles is how many connections there may be for single statements.
+func singles(url string, config *pgxpool.Config) int32 {
+	if strings.Contains(url, "pool_max_conns") {
+		return config.MaxConns
+	}
+	return max(config.MaxConns, minReads)
+}
 
 // Open connects to the ledger at url (a Postgres URL or DSN, with pgx's pool
 // settings) and checks that the database keeps what it acknowledges. Behind a
@@ -77,9 +95,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onceward"
 	config.ConnConfig.OnNotice = markUnreplicated
-	if !strings.Contains(url, "pool_max_conns") {
-		config.MaxConns = max(config.MaxConns, minReads)
-	}
+	config.MaxConns = singles(url, config)
 	types, err := checkDatabase(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, err
@@ -96,7 +112,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	s := &Store{pool: pool, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
 	shared := config.Copy()
-	shared.MaxConns, shared.MinConns = writeFlights+alterationFlights+readFlights, 0
+	shared.MaxConns, shared.MinConns = sharedConnections, 0
 	if !s.pooled {
 		for name, value := range batchSettings {
 			if _, given := shared.ConnConfig.RuntimeParams[name]; !given {

@@ -38,6 +38,7 @@ type cli struct {
 	Dev          devCmd          `cmd:"" help:"Run everything on this machine: private Postgres, fake provider, demo tenants and keys."`
 	Serve        serveCmd        `cmd:"" help:"Run the service on your Postgres."`
 	Migrate      migrateCmd      `cmd:"" help:"Bring the ledger's schema up to date."`
+	Doctor       doctorCmd       `cmd:"" help:"Look at an installation: database settings, clock, connections, schema, contracts."`
 	Demo         demoCmd         `cmd:"" help:"Show the double charge with and without Onceward, on one screen."`
 	Request      requestCmd      `cmd:"" help:"Request an action."`
 	Get          getCmd          `cmd:"" help:"Show one operation."`

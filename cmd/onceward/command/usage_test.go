@@ -78,6 +78,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"observe", "report", "--since=-7d", "--database-url=postgres://x"}, `--since.*want one such as 36h or 7d`},
 		{[]string{"observe", "report", "--operation-time=0s", "--database-url=postgres://x"}, `--operation-time must be above zero`},
 		{[]string{"get"}, `an operation id or --key`},
+		{[]string{"doctor", "--replicas=0", "--database-url=postgres://x"}, `--replicas must be at least 1`},
 		{[]string{"get", "id", "--key=k"}, `an operation id or --key`},
 		{[]string{"stop"}, `missing flags: --reason`},
 		{[]string{"stop", "--reason= "}, `--reason: say why`},
@@ -141,6 +142,7 @@ func TestEnvironment(t *testing.T) {
 	for _, either := range []string{"stop", "resume", "stops"} {
 		want[either] = "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR"
 	}
+	want["doctor"] = "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_IDENTITY ONCEWARD_LEASE_GRACE ONCEWARD_POLICIES ONCEWARD_SECRETS_DIR"
 	got := map[string]string{}
 	for _, node := range commands(t) {
 		var names []string
