@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -99,7 +98,7 @@ type Server struct {
 	tallies  *tallies
 	fates    *fates
 	denials  *denials
-	health   *health.Server
+	health   *serving
 	draining context.Context // ends when the server is going away
 	drain    context.CancelFunc
 }
@@ -108,7 +107,7 @@ type Server struct {
 func New(o Options) *Server {
 	draining, drain := context.WithCancel(context.Background())
 	return &Server{
-		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
+		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: newServing(draining),
 		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
 		draining: draining, drain: drain,
@@ -144,7 +143,7 @@ func (s *Server) Close(ctx context.Context) {
 // Drain tells health checks that this server is going away, and answers the
 // calls that wait: their operations go on.
 func (s *Server) Drain() {
-	s.health.Shutdown()
+	s.Leave()
 	s.drain()
 }
 
@@ -192,7 +191,7 @@ func (s *Server) GRPC() *grpc.Server {
 	oncewardv1.RegisterPolicyServiceServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
 	for name := range g.GetServiceInfo() {
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+		s.health.add(name)
 	}
 	reflection.Register(g)
 	return g

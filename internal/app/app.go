@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/run"
@@ -19,9 +20,11 @@ import (
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/inbox"
+	"github.com/onceward/onceward/internal/admin"
 	"github.com/onceward/onceward/internal/identity"
 	"github.com/onceward/onceward/internal/secrets"
 	"github.com/onceward/onceward/internal/signing"
+	"github.com/onceward/onceward/internal/telemetry"
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/postgres"
 	"github.com/onceward/onceward/policy"
@@ -90,6 +93,26 @@ type Config struct {
 	// itself; zero is its default.
 	ReconcileLease time.Duration
 
+	// Telemetry is told how the process does; nil: nobody is. Who made it shuts it
+	// down, after Run.
+	Telemetry *telemetry.Telemetry
+
+	// Admin is where the process is asked how it is: /metrics, /healthz, /readyz; nil
+	// answers nowhere. Beyond loopback it wants AdminTLS and AdminToken, which is then
+	// wanted for metrics; AdminProfiles (/debug/pprof) wants AdminToken everywhere.
+	Admin         net.Listener
+	AdminTLS      *tls.Config
+	AdminToken    string
+	AdminProfiles bool
+
+	// ProbeInterval is between two looks at the ledger, CensusInterval between two
+	// counts of what is open in it. Zero: a second, and 15 s.
+	ProbeInterval, CensusInterval time.Duration
+
+	// DrainDelay is how long the process, once it was asked to end, says that it is not
+	// ready before it takes no more calls: as long as load balancers need to see it.
+	DrainDelay time.Duration
+
 	// ShutdownGrace is how long calls and attempts under way may take after
 	// the end was asked for; default 30 s.
 	ShutdownGrace time.Duration
@@ -116,6 +139,9 @@ type App struct {
 	hooks      *http.Server // nil without Webhooks
 	signer     *signing.Signer
 	public     *http.Server // nil without HTTP
+	admin      *http.Server // nil without Admin
+	probe      *admin.Probe
+	leaving    atomic.Bool // the end was asked for
 }
 
 // ErrPlainText: the API would listen without TLS where others can reach it.
@@ -134,6 +160,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.HTTP != nil && c.HTTPTLS == nil && !loopback(c.HTTP.Addr()) {
 		return nil, fmt.Errorf("%s: %w", c.HTTP.Addr(), ErrPlainText)
 	}
+	if err := checkAdmin(c); err != nil {
+		return nil, err
+	}
 	signer, err := newSigner(c)
 	if err != nil {
 		return nil, err
@@ -141,7 +170,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = 30 * time.Second
 	}
-	store, err := postgres.Open(ctx, c.DatabaseURL)
+	if c.CensusInterval == 0 {
+		c.CensusInterval = censusInterval
+	}
+	store, err := openStore(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +238,11 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if c.HTTP != nil {
 		a.public = newPublicServer(signer, c.Log)
 	}
+	a.probe = a.newProbe()
+	if a.admin, err = a.newAdmin(); err != nil {
+		store.Close()
+		return nil, err
+	}
 	a.reconciler = reconciler.New(reconciler.Options{
 		Ledger: book, Dispatcher: a.dispatcher, Log: c.Log, Changed: changed, Interval: c.ReconcileInterval, Lease: c.ReconcileLease,
 	})
@@ -217,12 +254,20 @@ func loopback(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// Run serves until ctx ends, then stops in order: no new calls, calls under
-// way, attempts under way, connections. It returns nil after an orderly stop.
+// Run serves until ctx ends, then stops in order: not ready any more, no new calls,
+// calls under way, attempts under way, connections; the admin listener last. It
+// returns nil after an orderly stop.
 func (a *App) Run(ctx context.Context) error {
 	a.tellSigning()
 	var g run.Group
-	g.Add(untilDone(ctx))
+	g.Add(a.untilAsked(ctx))
+	if a.admin != nil {
+		failed := make(chan error, 1)
+		go a.serveAdmin(failed)
+		defer func() { _ = a.admin.Close() }() // whoever asks now is told nothing new
+		g.Add(unlessFailed(failed))
+	}
+	unwatch := a.watch()
 	if a.Reconcile {
 		working, stop := context.WithCancel(context.Background())
 		g.Add(func() error { a.reconciler.Run(working); return nil }, func(error) {
@@ -244,6 +289,7 @@ func (a *App) Run(ctx context.Context) error {
 		g.Add(a.servePublic, func(error) { a.stopPublic() })
 	}
 	err := g.Run()
+	unwatch()
 	a.Close()
 	if errors.Is(err, errAsked) {
 		return nil
@@ -253,12 +299,6 @@ func (a *App) Run(ctx context.Context) error {
 
 // errAsked: the end was asked for.
 var errAsked = errors.New("asked to stop")
-
-// untilDone is the actor that ends the group when ctx ends.
-func untilDone(ctx context.Context) (execute func() error, interrupt func(error)) {
-	ctx, cancel := context.WithCancel(ctx)
-	return func() error { <-ctx.Done(); return errAsked }, func(error) { cancel() }
-}
 
 func (a *App) stopServing(api *grpc.Server) {
 	a.server.Drain()

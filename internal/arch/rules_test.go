@@ -29,6 +29,7 @@ var mustExist = []string{
 	"guard/guardgrpc",
 	"guard/guardsql",
 	"inbox",
+	"internal/admin",
 	"internal/app",
 	"internal/apptest",
 	"internal/auditchain",
@@ -312,6 +313,7 @@ var arrows = []struct {
 		from: []string{
 			"actions/...", "dispatch", "guard/...", "inbox", "ledger/...", "policy/...", "reconciler", "server",
 		},
+		but:   []string{"actions/actionstest"}, // it runs an adapter under all of them
 		never: []string{"github.com/prometheus/...", "go.opentelemetry.io/otel/sdk/...", "internal/telemetry"},
 		why:   "who is observed does not know by whom: metrics are small interfaces, traces the API alone",
 	},
@@ -320,6 +322,12 @@ var arrows = []struct {
 		may:   []string{stdlib, "actions", "dispatch", "github.com/jackc/pgx/v5/..."},
 		never: []string{"server", "reconciler", "cmd/..."},
 		why:   "it looks at an installation that may not run",
+	},
+	{
+		from:  []string{"internal/admin"},
+		may:   []string{stdlib, "github.com/prometheus/client_golang/..."},
+		never: []string{"ledger/...", "server/...", "internal/telemetry"},
+		why:   "it tells strangers whether a process is ready: what it does not know it cannot tell",
 	},
 	{
 		from: []string{"internal/arch"},

@@ -45,6 +45,8 @@ type Telemetry struct {
 	Registry *prometheus.Registry
 	// Tracers make spans; they do nothing without an OTLP endpoint.
 	Tracers trace.TracerProvider
+	// Ledger is told of the store and of what is open in it.
+	Ledger *Ledger
 
 	handler  stats.Handler
 	shutdown []func(context.Context) error
@@ -58,6 +60,8 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	}
 	t := &Telemetry{Registry: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider()}
 	t.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registerBuild(t.Registry, o.Version)
+	t.Ledger = newLedger(t.Registry, newFirst(o.MaxActionTypes, 200).of)
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("onceward"), semconv.ServiceVersion(o.Version), semconv.ServiceInstanceID(o.Instance)))
 	if err != nil {

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,17 +23,21 @@ func TestLostAnswers(t *testing.T) {
 		staysAway bool
 		made      bool // in the ledger
 		known     bool // to the caller
+		// found is what the looks find: after the opening, after the claim, and of the
+		// settlement, of which the caller must find out.
+		found []ledger.Found
 	}{
-		{"cut before the statement", before, false, false, false},
-		{"cut before, and the ledger stays away", before, true, false, false},
-		{"cut after the commit", after, false, true, true},
-		{"cut after the commit, and the ledger stays away", after, true, true, false},
+		{"cut before the statement", before, false, false, false, []ledger.Found{ledger.FoundLost, ledger.FoundLost, ledger.FoundUnknown}},
+		{"cut before, and the ledger stays away", before, true, false, false, make([]ledger.Found, 3)},
+		{"cut after the commit", after, false, true, true, []ledger.Found{ledger.FoundCommitted, ledger.FoundCommitted, ledger.FoundUnknown}},
+		{"cut after the commit, and the ledger stays away", after, true, true, false, make([]ledger.Found, 3)},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			db := ledgertest.NewDatabase(t)
 			direct := db.Open(t)
-			store, cutter := throughCutter(t, db)
+			watch := &watch{}
+			store, cutter := throughCutter(t, db, postgres.ObservedBy(watch))
 			pending := inState(t, direct, ledger.Pending)
 			running := inState(t, direct, ledger.Running)
 			made := 0
@@ -94,6 +99,12 @@ func TestLostAnswers(t *testing.T) {
 			}
 			if got := ledgertest.Get(t, store, running); got.State != ledger.Succeeded || len(db.Audit(t, running)) != 2 {
 				t.Errorf("the settled operation is %s with %d events", got.State, len(db.Audit(t, running)))
+			}
+			if !slices.Equal(watch.found(), c.found) {
+				t.Errorf("found %v, want %v", watch.found(), c.found)
+			}
+			if n := watch.unanswered.Load(); n < 3 {
+				t.Errorf("%d statements are said to have no answer, of 3", n)
 			}
 		})
 	}

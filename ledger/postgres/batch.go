@@ -30,6 +30,7 @@ type write struct {
 	statement   string          // anything else about one that exists, with args
 	args        pgx.NamedArgs
 	corrects    bool // opening corrects an operation that exists
+	looks       bool // its caller looks again when the answer was lost
 
 	// What came of it. Not done without an error is a key that is taken, or an
 	// operation that has moved on.
@@ -37,6 +38,7 @@ type write struct {
 	done    bool
 	refusal *refusal // of an opening: what it cannot have
 	err     error
+	unsure  bool // it was sent, and its answer was lost
 }
 
 // bytes is about how much a write adds to a message.
@@ -103,12 +105,13 @@ type twin struct {
 func (s *Store) flush(ws []*write) { s.flushIn(ws, false) }
 
 func (s *Store) flushIn(ws []*write, hurry bool) {
-	err := s.transact(ws, hurry)
+	sent, err := s.transact(ws, hurry)
 	if err == nil {
 		return
 	}
+	unsure := sent && ambiguous(err)
 	for _, w := range ws {
-		w.done, w.refusal, w.err = false, nil, unavailable(err)
+		w.done, w.refusal, w.err, w.unsure = false, nil, unavailable(err), unsure
 	}
 	switch {
 	case refused(err) && len(ws) > 1:
@@ -119,7 +122,11 @@ func (s *Store) flushIn(ws []*write, hurry bool) {
 		s.flushIn(ws[:len(ws)/2], hurry)
 		s.flushIn(ws[len(ws)/2:], hurry)
 	case !refused(err) && !errors.Is(err, ledger.ErrUnsafeCommit):
-		s.findOpened(ws)
+		found, looked := s.findOpened(ws)
+		// Of other writes the callers look, those of moves in another way.
+		if unsure && (looked || !slices.ContainsFunc(ws, func(w *write) bool { return w.looks })) {
+			s.observer.AmbiguousCommit(found)
+		}
 	}
 }
 
@@ -160,16 +167,17 @@ var errNotSent = errors.New("ledger: not sent")
 
 // transact sends the statements of a batch as one implicit transaction in one
 // round trip. Results are valid when it returns nil only: they come before the
-// commit does.
-func (s *Store) transact(ws []*write, hurry bool) error {
+// commit does. Without sent nothing can have been committed.
+func (s *Store) transact(ws []*write, hurry bool) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	reading := false
 	batch := &pgx.Batch{}
 	s.settings(batch, hurry)
 	s.statements(batch, ws, &reading)
-	return s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+	err = s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
+		sent = true
 		err := conn.SendBatch(ctx, batch).Close()
 		switch {
 		case err == nil:
@@ -179,6 +187,7 @@ func (s *Store) transact(ws []*write, hurry bool) error {
 		}
 		return err
 	})
+	return sent, err
 }
 
 // statements adds those of writes: one for all new operations, one for all
@@ -270,8 +279,9 @@ func (s *Store) settings(batch *pgx.Batch, hurry bool) {
 
 // findOpened looks openings up again whose answer was lost. Finding one is
 // proof that this very call made it, since the id is its alone; not finding it
-// proves nothing, and the error stays.
-func (s *Store) findOpened(ws []*write) {
+// proves nothing, and the error stays. They were made by one transaction: what is
+// found of one counts for all. Without openings it does not look.
+func (s *Store) findOpened(ws []*write) (f ledger.Found, looked bool) {
 	var openings []*write
 	for _, w := range ws {
 		if w.opening != nil {
@@ -279,12 +289,12 @@ func (s *Store) findOpened(ws []*write) {
 		}
 	}
 	if len(openings) == 0 {
-		return
+		return ledger.FoundUnknown, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookAgainTimeout)
 	defer cancel()
 	if !s.visibleIsSafe(ctx) {
-		return
+		return ledger.FoundUnknown, true
 	}
 	keys := make([]rowKey, len(openings))
 	for i, w := range openings {
@@ -292,10 +302,14 @@ func (s *Store) findOpened(ws []*write) {
 	}
 	found, err := s.holders(ctx, keys)
 	if err != nil {
-		return
+		return ledger.FoundUnknown, true
 	}
+	f = ledger.FoundLost
 	for _, w := range openings {
 		h, ok := found[rowKey{w.tenant, w.key}]
+		if ok && h.op.ID == w.opening.Operation.ID {
+			f = ledger.FoundCommitted
+		}
 		switch {
 		case !ok || h.op.ID != w.opening.Operation.ID:
 		case h.op.Attempt > 1 || w.opening.Event == ledger.Claim && h.op.State != ledger.Running:
@@ -305,6 +319,7 @@ func (s *Store) findOpened(ws []*write) {
 			w.op, w.done, w.err = h.op, true, nil
 		}
 	}
+	return f, true
 }
 
 // uuidOf is NULL where a text is none: the database refuses it where one is

@@ -32,7 +32,9 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 		"lease_us": micros(c.Start.Lease), "horizon_us": micros(c.Start.Horizon),
 		"number": c.Operation.Attempt + 1, "provider": c.Provider,
 	}
-	op, err := s.alter(ctx, startSQL, c.Operation, args)
+	w := alteration(startSQL, c.Operation, args)
+	w.looks = true
+	op, err := guarded(ctx, s.alterations, w)
 	if errors.Is(err, ledger.ErrFenced) {
 		if stopped := s.stopped(ctx, c.Operation.Tenant, c.Operation.ActionType, c.Provider); stopped != nil {
 			return ledger.Operation{}, stopped
@@ -43,15 +45,31 @@ func (s *Store) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation,
 	}
 	// The answer was lost. Only our own claim id in the ledger proves that the
 	// attempt is ours to make.
-	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAgainTimeout)
-	defer cancel()
-	if !s.visibleIsSafe(again) {
-		return ledger.Operation{}, err
+	claimed, found := s.findClaim(ctx, args)
+	if w.unsure {
+		s.observer.AmbiguousCommit(found)
 	}
-	if found, unfound := s.row(again, claimFoundSQL, args); unfound == nil {
-		return found, nil
+	if found == ledger.FoundCommitted {
+		return claimed, nil
 	}
 	return ledger.Operation{}, err
+}
+
+// findClaim looks for a claim by its id.
+func (s *Store) findClaim(ctx context.Context, args pgx.NamedArgs) (ledger.Operation, ledger.Found) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAgainTimeout)
+	defer cancel()
+	if !s.visibleIsSafe(ctx) {
+		return ledger.Operation{}, ledger.FoundUnknown
+	}
+	switch op, err := s.row(ctx, claimFoundSQL, args); {
+	case err == nil:
+		return op, ledger.FoundCommitted
+	case errors.Is(err, ledger.ErrNotFound):
+		return ledger.Operation{}, ledger.FoundLost
+	default:
+		return ledger.Operation{}, ledger.FoundUnknown
+	}
 }
 
 // Apply makes one guarded move, with everything that belongs to it, in one
@@ -92,8 +110,13 @@ func guarded(ctx context.Context, l *lane[*write], w *write) (ledger.Operation, 
 
 // alter runs a guarded statement about an operation, with those of others.
 func (s *Store) alter(ctx context.Context, statement string, op ledger.Operation, args pgx.NamedArgs) (ledger.Operation, error) {
+	return guarded(ctx, s.alterations, alteration(statement, op, args))
+}
+
+// alteration is the write of a guarded statement about an operation.
+func alteration(statement string, op ledger.Operation, args pgx.NamedArgs) *write {
 	args["tenant"], args["key"], args["id"] = op.Tenant, op.Key, uuidOf(op.ID)
-	return guarded(ctx, s.alterations, &write{tenant: op.Tenant, key: op.Key, statement: statement, args: args})
+	return &write{tenant: op.Tenant, key: op.Key, statement: statement, args: args}
 }
 
 // applyWithWrite runs the effect and the move in one transaction: both happen
@@ -130,6 +153,9 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 			op, committing = w.op, true
 			return nil
 		})
+		if committing && ambiguous(err) {
+			s.observer.AmbiguousCommit(ledger.FoundUnknown) // its caller looks
+		}
 		var pg *pgconn.PgError
 		switch {
 		case err == nil:

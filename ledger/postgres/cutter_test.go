@@ -37,7 +37,7 @@ type cutter struct {
 }
 
 // throughCutter opens a store of a database through a cutter.
-func throughCutter(t *testing.T, db ledgertest.Database) (*postgres.Store, *cutter) {
+func throughCutter(t *testing.T, db ledgertest.Database, options ...postgres.Option) (*postgres.Store, *cutter) {
 	t.Helper()
 	u, err := url.Parse(db.ServeURL)
 	if err != nil {
@@ -55,7 +55,7 @@ func throughCutter(t *testing.T, db ledgertest.Database) (*postgres.Store, *cutt
 	query.Set("sslmode", "disable")
 	query.Set("lock_timeout", "0")
 	u.RawQuery = query.Encode()
-	store, err := postgres.Open(t.Context(), u.String())
+	store, err := postgres.Open(t.Context(), u.String(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ const (
 // when too many wait: those who are refused must not hold up those who are not.
 func (s *Store) Deny(ctx context.Context, d ledger.Denial) error {
 	if s.alterations.full() {
+		s.observer.Overloaded(ledger.Alterations)
 		return ledger.ErrOverloaded
 	}
 	c := ledger.EventContext{

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/ledger"
@@ -106,4 +108,15 @@ func (s *Store) ForgetRefusals() {
 	s.refusals.mu.Lock()
 	defer s.refusals.mu.Unlock()
 	s.refusals.until = nil
+}
+
+// Census is the statement that counts what is open.
+func Census() Batch {
+	s := prepare(censusSQL)
+	return Batch{SQL: s.sql, Parameters: len(s.names)}
+}
+
+// CensusOf is a census that reads so few rows.
+func (s *Store) CensusOf(ctx context.Context, rows, reviews int) (ledger.Census, error) {
+	return s.census(ctx, censusLimits{rows, reviews})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -25,6 +26,8 @@ type lane[J any] struct {
 	flights, crowd int
 	// limit is how many jobs may wait before those that can be refused are.
 	limit int
+	// flown is told of each flight.
+	flown func(jobs int, took time.Duration)
 
 	mu      sync.Mutex
 	waiting []*seat[J]
@@ -61,10 +64,13 @@ func (l *lane[J]) do(ctx context.Context, job J) error {
 }
 
 // full reports whether a job that can be refused should be.
-func (l *lane[J]) full() bool {
+func (l *lane[J]) full() bool { return l.crowded() >= l.limit }
+
+// crowded is how many jobs wait.
+func (l *lane[J]) crowded() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.waiting) >= l.limit
+	return len(l.waiting)
 }
 
 // sit takes a place, and reports whether there is to be another flight.
@@ -121,8 +127,10 @@ func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
 			go l.run(l.take(nil))
 		}
 	}()
+	began := time.Now()
 	again := l.fly(seats)
 	landed = true
+	l.flown(len(seats)-len(again), time.Since(began))
 	for _, s := range seats {
 		if !slices.Contains(again, s) {
 			close(s.done)

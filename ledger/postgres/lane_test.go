@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -22,7 +23,7 @@ type recorded struct {
 
 func record(batch, flights, crowd int, after func([]*seat[int]) []*seat[int]) *recorded {
 	r := &recorded{leave: make(chan struct{})}
-	r.lane = &lane[int]{batch: batch, flights: flights, crowd: crowd, limit: 1000, weigh: func(n int) int { return n },
+	r.lane = &lane[int]{batch: batch, flights: flights, crowd: crowd, limit: 1000, weigh: func(n int) int { return n }, flown: func(int, time.Duration) {},
 		fly: func(seats []*seat[int]) []*seat[int] {
 			<-r.leave
 			r.mu.Lock()

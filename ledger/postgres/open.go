@@ -39,6 +39,7 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 	}
 	// What is under way must end: only new operations are refused.
 	if s.writes.full() {
+		s.observer.Overloaded(ledger.Writes)
 		return ledger.Operation{}, false, ledger.ErrOverloaded
 	}
 	if existing, done, err := s.plainlyRefused(ctx, o); done {

@@ -34,6 +34,7 @@ const unreplicated = "onceward.unreplicated"
 type Store struct {
 	pool    *pgxpool.Pool // single statements
 	batches *pgxpool.Pool // those that callers share
+	looks   *pgxpool.Pool // those that no request waits for, and that must not wait for requests
 	pooled  bool          // connections come from a pooler
 
 	writes      *lane[*write] // new operations and changes
@@ -41,6 +42,8 @@ type Store struct {
 	reads       *lane[*read]
 
 	refusals suspects
+
+	observer Observer
 }
 
 // How writes share transactions (docs/performance.md has the measurements).
@@ -56,6 +59,7 @@ const (
 	readCrowd         = 16
 	minReads          = 8 // connections
 	sharedConnections = writeFlights + alterationFlights + readFlights
+	looking           = 2 // connections: one for Look, one for Census
 )
 
 // Connections is how many connections a store at url may use. It asks nobody.
@@ -64,7 +68,7 @@ func Connections(url string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ledger: database url: %w", err)
 	}
-	return int(singles(url, config)) + sharedConnections, nil
+	return int(singles(url, config)) + sharedConnections + looking, nil
 }
 
 // singles is how many connections there may be for single statements.
@@ -80,8 +84,12 @@ func singles(url string, config *pgxpool.Config) int32 {
 // pooler in transaction mode add default_query_exec_mode=cache_describe.
 //
 // It uses up to pool_max_conns connections (8 unless it is given) for single
-// statements, and seven more for those that callers share.
-func Open(ctx context.Context, url string) (*Store, error) {
+// statements, seven more for those that callers share, and two for Look and Census.
+func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
+	s := &Store{observer: unobserved{}}
+	for _, option := range options {
+		option(s)
+	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: database url: %w", err)
@@ -106,11 +114,35 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		}
 		return nil
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+	if _, nobody := s.observer.(unobserved); !nobody {
+		config.ConnConfig.Tracer = tracer{s.observer}
 	}
-	s := &Store{pool: pool, pooled: config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement}
+	s.pooled = config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+	if err := s.connect(ctx, config); err != nil {
+		return nil, err
+	}
+	s.writes = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting, flown: s.flown(ledger.Writes)}
+	s.alterations = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: alterationFlights, crowd: maxBatch, limit: maxWaiting, flown: s.flown(ledger.Alterations)}
+	s.reads = &lane[*read]{fly: s.flyReads, weigh: func(*read) int { return 0 }, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting, flown: s.flown(ledger.Reads)}
+	return s, nil
+}
+
+// flown tells the observer of the transactions of a lane.
+func (s *Store) flown(l ledger.Lane) func(rows int, took time.Duration) {
+	return func(rows int, took time.Duration) { s.observer.Batch(l, rows, took) }
+}
+
+// connect makes the pools, all or none. They connect when they are used.
+func (s *Store) connect(ctx context.Context, config *pgxpool.Config) (err error) {
+	defer func() {
+		if err != nil {
+			s.Close()
+			err = fmt.Errorf("ledger: %w", err)
+		}
+	}()
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return err
+	}
 	shared := config.Copy()
 	shared.MaxConns, shared.MinConns = sharedConnections, 0
 	if !s.pooled {
@@ -121,13 +153,12 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		}
 	}
 	if s.batches, err = pgxpool.NewWithConfig(ctx, shared); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("ledger: %w", err)
+		return err
 	}
-	s.writes = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: writeFlights, crowd: writeCrowd, limit: maxWaiting}
-	s.alterations = &lane[*write]{fly: s.fly, weigh: (*write).bytes, batch: maxBatch, flights: alterationFlights, crowd: maxBatch, limit: maxWaiting}
-	s.reads = &lane[*read]{fly: s.flyReads, weigh: func(*read) int { return 0 }, batch: maxBatch, flights: readFlights, crowd: readCrowd, limit: maxWaiting}
-	return s, nil
+	aside := config.Copy()
+	aside.MaxConns, aside.MinConns = looking, 0
+	s.looks, err = pgxpool.NewWithConfig(ctx, aside)
+	return err
 }
 
 // markUnreplicated notes on the connection that a wait for a synchronous
@@ -161,16 +192,12 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 		return nil, fmt.Errorf("ledger: connect: %w", err)
 	}
 	if recovery {
-		return nil, errors.New("ledger: this is a read-only standby; claims are decided on the primary: point the database url there (target_session_attrs=read-write)")
+		return nil, ErrStandby
 	}
 	if commit == "off" {
 		return nil, errors.New("ledger: synchronous_commit is off: an acknowledged claim could be lost; set it to on for this role or database")
 	}
-	var names []string
-	var columns []int32
-	for _, t := range rowTypes() {
-		names, columns = append(names, t.name), append(columns, int32(len(t.columns)))
-	}
+	names, columns := knownTypes()
 	rows, err := conn.Query(ctx, rowTypesSQL, pgx.NamedArgs{"names": names, "columns": columns})
 	if err != nil {
 		return nil, fmt.Errorf("ledger: connect: %w", err)
@@ -187,8 +214,11 @@ func checkDatabase(ctx context.Context, config *pgx.ConnConfig) (types []rowType
 
 // Close ends all connections, after the statements under way.
 func (s *Store) Close() {
-	s.batches.Close()
-	s.pool.Close()
+	for _, pool := range []*pgxpool.Pool{s.looks, s.batches, s.pool} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
 }
 
 // Ping checks that the ledger answers.
@@ -203,7 +233,10 @@ func (s *Store) write(ctx context.Context, pool *pgxpool.Pool, sql string, args 
 		var err error
 		ops, err = queryOperations(ctx, conn, sql, args)
 		if err == nil {
-			err = safeCommit(conn)
+			return safeCommit(conn)
+		}
+		if ambiguous(err) { // nobody looks: what was taken comes up again
+			s.observer.AmbiguousCommit(ledger.FoundUnknown)
 		}
 		return err
 	})

@@ -21,6 +21,8 @@ import (
 
 type devCmd struct {
 	Listen         string   `env:"ONCEWARD_LISTEN" default:"127.0.0.1:7070" help:"Address of the API (loopback; port 0 takes a free one)."`
+	AdminListen    string   `env:"ONCEWARD_ADMIN_LISTEN" default:"127.0.0.1:0" help:"Address for /metrics, /healthz and /readyz (loopback; port 0 takes a free one)."`
+	OTLPEndpoint   string   `env:"ONCEWARD_OTLP_ENDPOINT,OTEL_EXPORTER_OTLP_ENDPOINT" name:"otlp-endpoint" placeholder:"URL" help:"Receiver of traces over OTLP/gRPC, such as http://127.0.0.1:4317: every request is traced. Default: no traces."`
 	ProviderListen string   `default:"127.0.0.1:0" help:"Address of the fake provider."`
 	DataDir        string   `env:"ONCEWARD_DATA_DIR" help:"Folder for the data: kept between starts, never wiped. Default: a folder of your account, named at the start." type:"path"`
 	DatabaseURL    string   `env:"ONCEWARD_DATABASE_URL" name:"database-url" help:"Use this Postgres instead of a private one; the role must own the database and may create roles."`
@@ -50,6 +52,9 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 		level = slog.LevelInfo
 	}
 	log := newLog(s.err, level)
+	if err := checkOTLP(c.OTLPEndpoint); err != nil {
+		return err
+	}
 	dir, err := dataDir(c.DataDir)
 	if err != nil {
 		return err
@@ -131,15 +136,25 @@ func (c *devCmd) Run(ctx context.Context, s streams, o Options) (err error) {
 	if err := state.write(dir); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	adminListener, err := listen(ctx, c.AdminListen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--admin-listen: %w", err), listener.Close())
+	}
+	observed, flushSpans, err := telemetryFlags{OTLPEndpoint: c.OTLPEndpoint, TraceSampleRatio: 1}.open(ctx, log)
+	if err != nil {
+		return errors.Join(err, closeAll(listener, adminListener))
+	}
+	defer flushSpans()
 	service, err := app.New(ctx, app.Config{
 		Policies:    policies.For,
 		DatabaseURL: serveURL, Secrets: keys, Registry: actionTypes.Registry(), Log: log, Listener: listener,
+		Admin: adminListener, Telemetry: observed,
 		Reconcile: true, ReconcileInterval: 200 * time.Millisecond, ShutdownGrace: 10 * time.Second,
 	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, closeAll(listener, adminListener))
 	}
-	printBanner(s, dir, provider.URL(), serveURL, state)
+	printBanner(s, dir, provider.URL(), serveURL, adminListener.Addr().String(), state)
 	if c.DatabaseURL == "" {
 		// Of the demo, as the keys above; a URL that was given is known to who gave it.
 		fmt.Fprintf(s.out, "For commands that want the database (keys, audit verify, observe report): --database-url='%s'\n", ownerURL)
@@ -203,7 +218,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // printBanner says what listens where, and what to do now.
-func printBanner(s streams, dir, providerURL, serveURL string, state devState) {
+func printBanner(s streams, dir, providerURL, serveURL, adminAddress string, state devState) {
 	database := serveURL
 	if u, err := url.Parse(serveURL); err == nil {
 		database = u.Redacted()
@@ -214,6 +229,7 @@ Onceward is ready.
   fake provider  %[2]s (%[2]s/_fake/ says what it can do)
   ledger         %[3]s
   data folder    %[4]s (kept; delete it to start anew)
+  metrics        http://%[8]s/metrics (/readyz beside it)
 
 Tenant %[5]s. Keys of this machine's demo:
   agent          %[6]s
@@ -226,5 +242,5 @@ Try it:
 
 Run the last line again: the same receipt, and still one refund at the provider.
 Without grpcurl, in another terminal: onceward list, onceward request --help. Stop with Ctrl-C.
-`, state.Address, providerURL, database, dir, demoTenant, state.AgentKey, state.ReviewerKey)
+`, state.Address, providerURL, database, dir, demoTenant, state.AgentKey, state.ReviewerKey, adminAddress)
 }

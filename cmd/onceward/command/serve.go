@@ -39,6 +39,9 @@ type serveCmd struct {
 	HTTPListen string `env:"ONCEWARD_HTTP_LISTEN" name:"http-listen" help:"Address for the public keys, at /.well-known/jwks.json; beyond loopback it wants TLS. Default: they are not served."`
 	Issuer     string `env:"ONCEWARD_ISSUER" help:"Name of this installation in operation tokens and signed receipts, the same on every replica. Default: urn:onceward: and a fingerprint of the secrets."`
 
+	adminFlags
+	telemetryFlags
+
 	MaxInFlight int `env:"ONCEWARD_MAX_IN_FLIGHT" default:"1024" help:"Attempts under way at once; more are refused."`
 
 	LeaseGrace        time.Duration `env:"ONCEWARD_LEASE_GRACE" default:"15s" help:"How much longer a lease is than its attempt may take: shorter takes up the work of a killed process sooner, longer forgives a slow ledger."`
@@ -81,8 +84,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 			return fmt.Errorf("%w: --%s: want a time above 0, such as 5s", errUsage, flag)
 		}
 	}
-	if err := c.policyFlags.check(); err != nil {
-		return err
+	for _, check := range []func() error{c.policyFlags.check, c.adminFlags.check, c.telemetryFlags.check} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	keys, err := secrets.Load(c.SecretsDir)
 	if err != nil {
@@ -111,6 +116,15 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 		LeaseGrace: c.LeaseGrace, ReconcileInterval: c.ReconcileInterval, ReconcileLease: c.ReconcileLease,
 		WebhooksURL: c.WebhooksURL, Source: actionTypes.Source, Issuer: c.Issuer,
 	}
+	if err := c.adminFlags.set(&config); err != nil {
+		return err
+	}
+	observed, flushSpans, err := c.telemetryFlags.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer flushSpans()
+	config.Telemetry = observed
 	watches, err := c.identify(s, log, &config)
 	if err != nil {
 		return err
@@ -120,7 +134,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	service, err := app.New(ctx, config)
 	if err != nil {
-		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP)))
+		return withAdvice(errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP, config.Admin)))
 	}
 	if c.AllowAll {
 		log.Warn("no policies: every agent of every tenant may request every action (--allow-all)")
@@ -133,6 +147,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams, o Options) error {
 	}
 	if config.HTTP != nil {
 		log.Info("serving public keys", "address", config.HTTP.Addr().String(), "tls", config.HTTPTLS != nil)
+	}
+	if config.Admin != nil {
+		log.Info("serving metrics and readiness", "address", config.Admin.Addr().String(), "tls", config.AdminTLS != nil)
 	}
 	if config.Reconcile {
 		log.Info("reconciling", "interval", c.ReconcileInterval.String())

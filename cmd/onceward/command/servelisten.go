@@ -50,6 +50,9 @@ func (c *serveCmd) identify(s streams, log *slog.Logger, config *app.Config) (wa
 	if c.HTTPListen != "" {
 		config.HTTPTLS = transport.PlainConfig()
 	}
+	if c.AdminListen != "" {
+		config.AdminTLS = transport.PlainConfig()
+	}
 	return append(watches, transport.Watch), nil
 }
 
@@ -62,7 +65,7 @@ func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP))
+			err = errors.Join(err, closeAll(config.Listener, config.Webhooks, config.HTTP, config.Admin))
 		}
 	}()
 	if c.WebhooksListen != "" {
@@ -73,6 +76,11 @@ func (c *serveCmd) listenAll(ctx context.Context, config *app.Config) (err error
 	if c.HTTPListen != "" {
 		if config.HTTP, err = listen(ctx, c.HTTPListen); err != nil {
 			return fmt.Errorf("--http-listen: %w", err)
+		}
+	}
+	if c.AdminListen != "" {
+		if config.Admin, err = listen(ctx, c.AdminListen); err != nil {
+			return fmt.Errorf("--admin-listen: %w", err)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ONCEWARD_") {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ONCEWARD_") || strings.HasPrefix(name, "OTEL_") {
 			t.Setenv(name, "") // so that it is put back after the test
 			if err := os.Unsetenv(name); err != nil {
 				t.Fatal(err)
@@ -90,6 +90,14 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"migrate"}, `missing flags: --database-url`},
 		{[]string{"serve", "--database-url=x", "--secrets-dir=."}, `say what agents may do: --policies=PATH .*--allow-all`},
 		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--policies=."}, `contradict each other`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--admin-pprof"}, `want --admin-listen`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--admin-listen=127.0.0.1:0", "--admin-pprof"}, `--admin-pprof wants --admin-token-file`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--drain-delay=-1s"}, `--drain-delay: want a time`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--trace-sample-ratio=2"}, `--trace-sample-ratio: want a share from 0 to 1`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--trace-sample-ratio=NaN"}, `--trace-sample-ratio: want a share from 0 to 1`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--metrics-tenants=0"}, `--metrics-tenants: want 1 at least`},
+		{[]string{"serve", "--database-url=x", "--secrets-dir=.", "--allow-all", "--otlp-endpoint=collector:4317"}, `--otlp-endpoint: want a URL such as`},
+		{[]string{"dev", "--otlp-endpoint=collector:4317"}, `--otlp-endpoint: want a URL such as`},
 		{[]string{"list", "--ca-cert=/no/such/file"}, `--ca-cert.*no such file`},
 	} {
 		t.Run(strings.Join(tt.args, "_"), func(t *testing.T) {
@@ -122,12 +130,14 @@ func TestNoDatabase(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	client := "ONCEWARD_ADDRESS ONCEWARD_API_KEY ONCEWARD_CA_CERT ONCEWARD_DATA_DIR"
 	want := map[string]string{
-		"dev": "ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN ONCEWARD_POLICIES",
-		"serve": "ONCEWARD_ALLOW_ALL ONCEWARD_CLIENT_CA ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
-			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_HTTP_LISTEN ONCEWARD_IDENTITY ONCEWARD_ISSUER ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
-			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_POLICIES ONCEWARD_RECONCILE_INTERVAL ONCEWARD_RECONCILE_LEASE " +
+		"dev": "ONCEWARD_ADMIN_LISTEN ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DATA_DIR ONCEWARD_LISTEN ONCEWARD_OTLP_ENDPOINT ONCEWARD_POLICIES " +
+			"OTEL_EXPORTER_OTLP_ENDPOINT",
+		"serve": "ONCEWARD_ADMIN_LISTEN ONCEWARD_ADMIN_PPROF ONCEWARD_ADMIN_TOKEN_FILE ONCEWARD_ALLOW_ALL ONCEWARD_CLIENT_CA ONCEWARD_CONFIG ONCEWARD_DATABASE_URL ONCEWARD_DEMO_ATTEMPT_TIMEOUT ONCEWARD_DEMO_PROVIDER_TOKEN_FILE " +
+			"ONCEWARD_DEMO_PROVIDER_URL ONCEWARD_DEMO_SETTLE_TIME ONCEWARD_DRAIN_DELAY ONCEWARD_HTTP_LISTEN ONCEWARD_IDENTITY ONCEWARD_ISSUER ONCEWARD_LEASE_GRACE ONCEWARD_LISTEN " +
+			"ONCEWARD_LOG_FORMAT ONCEWARD_LOG_LEVEL ONCEWARD_MAX_IN_FLIGHT ONCEWARD_METRICS_TENANTS ONCEWARD_OTLP_ENDPOINT ONCEWARD_POLICIES ONCEWARD_RECONCILE_INTERVAL ONCEWARD_RECONCILE_LEASE " +
 			"ONCEWARD_RELOAD_INTERVAL " +
-			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL",
+			"ONCEWARD_ROLES ONCEWARD_SECRETS_DIR ONCEWARD_TLS_CERT ONCEWARD_TLS_KEY ONCEWARD_TRACE_SAMPLE_RATIO ONCEWARD_WEBHOOKS_LISTEN ONCEWARD_WEBHOOKS_URL " +
+			"OTEL_EXPORTER_OTLP_ENDPOINT",
 		"request": client, "get": client, "list": client, "watch": client, "cancel": client,
 		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client, "policy show": client,
 		"audit list": client,
@@ -149,7 +159,9 @@ func TestEnvironment(t *testing.T) {
 		for _, flag := range node.Flags {
 			for _, name := range flag.Envs {
 				names = append(names, name)
-				if derived := "ONCEWARD_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")); name != derived {
+				// Names of OpenTelemetry come beside ours: collectors set them.
+				derived := "ONCEWARD_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+				if name != derived && !(strings.HasPrefix(name, "OTEL_") && flag.Envs[0] == derived) {
 					t.Errorf("onceward %s: flag --%s is %s in the environment, want %s", node.Path(), flag.Name, name, derived)
 				}
 			}
