@@ -27,6 +27,11 @@ TEST_PKGS  ?= ./...
 COUNT      ?= 3#    rounds of test-crash
 FUZZTIME   ?= 30s#  time for each fuzz target
 BENCH_FLAGS ?=#     more flags for bench, as in BENCH_FLAGS='-rounds=1 -only=grpc,dbos'
+SEED     ?= 0#      of chaos and soak: the schedule of faults and requests; 0 takes one from the clock
+DURATION ?= 5m#     of chaos and soak: how long there are faults and requests
+REPLICAS ?= 3#      of chaos and soak
+FAULTS   ?= all#    of chaos: names of faults, or beginnings of names, with commas between
+CHAOS_FLAGS ?=#     more flags for chaos and soak, as in CHAOS_FLAGS='-clients=50 -rate=100'
 
 ##@ Use
 
@@ -51,7 +56,7 @@ build: ## Build bin/onceward
 ##@ Test
 
 .PHONY: test
-test: test-stripe ## Run every test
+test: test-stripe test-chaos ## Run every test
 	$(GO) test -timeout=15m $(TEST_FLAGS) $(TEST_PKGS)
 
 .PHONY: test-race
@@ -72,6 +77,22 @@ test-smtp: ## Run the SMTP adapter against a real OpenSMTPD (Linux, root, apt-ge
 .PHONY: test-stripe
 test-stripe: ## Check the catalogue's Stripe requests against Stripe's own mock
 	$(GO) -C catalog/stripemock test $(TEST_FLAGS) ./...
+
+.PHONY: test-chaos
+test-chaos: ## Test the fault campaign: its judge, its checker, and a short one of it
+	$(GO) -C chaos test -timeout=10m $(TEST_FLAGS) ./...
+
+# chaos/ is a module of its own, as bench/ is. The last line on standard output is the
+# result as one JSON object; it fails when a law was broken. docs/reliability.md.
+CHAOS := $(BIN)/chaos
+
+.PHONY: chaos-build
+chaos-build:
+	$(GO) -C chaos build -o $(CHAOS) .
+
+.PHONY: chaos
+chaos: chaos-build ## Run replicas under every fault for DURATION, and judge: SEED, REPLICAS, FAULTS
+	$(CHAOS) -seed=$(SEED) -duration=$(DURATION) -replicas=$(REPLICAS) -faults=$(FAULTS) $(CHAOS_FLAGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target in turn for FUZZTIME

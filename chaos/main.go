@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,6 +70,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas that serve callers; one more only reconciles")
 	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
 	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
+	flags.DurationVar(&o.Patience, "patience", 2*time.Minute, "how long everything may take to be resolved, when all faults are healed")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
 	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))
 	flags.StringVar(&o.Dir, "dir", "", "folder for databases, logs and stories; default a new one in the system's for temporary files")
@@ -77,6 +79,12 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *sabotage != "" && !slices.Contains(replica.Sabotages(), replica.Sabotage(*sabotage)) {
+		return o, fmt.Errorf("-sabotage: there is no %q; there are %v", *sabotage, replica.Sabotages())
+	}
+	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 {
+		return o, errors.New("durations, replicas, clients and the rate must be more than nothing")
 	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())

@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -259,18 +260,30 @@ func chosen(name string, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool { return w == "all" || w != "none" && strings.HasPrefix(name, w) })
 }
 
-// choose returns the faults of the schedule, and of single answers, that were asked
-// for.
-func (w *world) choose() (shocks []string, kinds []fakeprovider.Kind) {
+// choose returns the faults of the schedule, and those of single answers, that were
+// asked for. A name that is no fault's is an error.
+func (w *world) choose() (shocks []string, kinds []fakeprovider.Kind, err error) {
+	used := map[string]bool{"all": true, "none": true}
+	pick := func(name string) bool {
+		for _, wanted := range w.Faults {
+			used[wanted] = used[wanted] || strings.HasPrefix(name, wanted)
+		}
+		return chosen(name, w.Faults)
+	}
 	for _, name := range w.shocks() {
-		if chosen(name, w.Faults) {
+		if pick(name) {
 			shocks = append(shocks, name)
 		}
 	}
 	for _, kind := range answers() {
-		if chosen(answersPrefix+string(kind), w.Faults) {
+		if pick(answersPrefix + string(kind)) {
 			kinds = append(kinds, kind)
 		}
 	}
-	return shocks, kinds
+	for _, wanted := range w.Faults {
+		if !used[wanted] {
+			return nil, nil, fmt.Errorf("no fault's name begins with %q; there are %s*, and %s", wanted, answersPrefix, strings.Join(w.shocks(), ", "))
+		}
+	}
+	return shocks, kinds, nil
 }

@@ -27,10 +27,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("campaign: %w", err)
 	}
+	kinds, answers, err := w.choose()
+	if err != nil {
+		return Result{}, fmt.Errorf("campaign: %w", err)
+	}
 	if err := w.begin(running); err != nil {
 		return Result{}, fmt.Errorf("campaign: %w", err)
 	}
-	kinds, answers := w.choose()
 	c := newCallers(w, answers)
 	s := &stops{world: w}
 	m := &monkey{world: w, began: c.began, kinds: kinds, stops: s}
