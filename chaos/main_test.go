@@ -34,7 +34,7 @@ func short(t *testing.T, faults ...string) campaign.Options {
 	}
 	// Postgres runs as another account where this is root, which cannot get into the
 	// test's own folders.
-	dir, err := os.MkdirTemp("", "onceward-chaos-test-")
+	dir, err := os.MkdirTemp(memory(), "onceward-chaos-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func short(t *testing.T, faults ...string) campaign.Options {
 	}
 	t.Log("databases, logs and stories are in", dir)
 	return campaign.Options{
-		Seed: 1, Duration: 8 * time.Second, Clients: 12, Gap: 700 * time.Millisecond, Faults: faults, Program: program, Dir: dir,
+		Seed: 1, Duration: 6 * time.Second, Clients: 12, Gap: 700 * time.Millisecond, Faults: faults, Program: program, Dir: dir,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
@@ -80,7 +80,7 @@ func TestSabotageIsFound(t *testing.T) {
 		t.Run(string(sabotage), func(t *testing.T) {
 			t.Parallel()
 			o := short(t, "answer_")
-			o.Sabotage, o.Replicas, o.Patience = sabotage, 2, 15*time.Second
+			o.Sabotage, o.Replicas, o.Patience = sabotage, 2, 8*time.Second
 			r, err := campaign.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)

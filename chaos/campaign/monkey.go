@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/chaos/edge"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/crashpoint"
 )
@@ -106,7 +107,7 @@ func (m *monkey) shock(ctx context.Context, s shock) {
 	case family == "process":
 		d.Target, made, err = m.process(mending, s, rest)
 	case family == "pg":
-		err = m.world.database.Breaks()[s.kind](mending)
+		err = m.world.pgBreaks()[s.kind](mending, s)
 	case s.kind == "provider_down":
 		made = m.providerDown(ctx, s.last)
 	case s.kind == "provider_lookups":
@@ -163,7 +164,7 @@ func (m *monkey) process(ctx context.Context, s shock, how string) (target strin
 // link breaks an edge: to the provider, or of one replica to its callers or to
 // Postgres, and now and then of all replicas.
 func (m *monkey) link(ctx context.Context, s shock, side, how string) (target string, made bool, err error) {
-	edges := []link{m.world.toProvider}
+	edges := []*edge.Edge{m.world.toProvider}
 	if side != "provider" {
 		members := m.world.members
 		target = "all"
@@ -173,13 +174,13 @@ func (m *monkey) link(ctx context.Context, s shock, side, how string) (target st
 		}
 		edges = edges[:0]
 		for _, member := range members {
-			if edge := member.edge(side); edge != nil {
-				edges = append(edges, edge)
+			if x := member.edge(side); x != nil {
+				edges = append(edges, x)
 			}
 		}
 	}
-	for _, edge := range edges {
-		heal, err := edge.Break(how)
+	for _, x := range edges {
+		heal, err := breakEdge(x, edge.Kind(how), s.coin)
 		if err != nil {
 			return target, false, err
 		}
@@ -234,10 +235,10 @@ func (w *world) shocks() []string {
 	for _, point := range crashpoint.Points() {
 		names = append(names, "process_crash_"+string(point))
 	}
-	for _, kind := range w.network.Kinds() {
-		names = append(names, "callers_"+kind, "provider_"+kind, "postgres_"+kind)
+	for _, kind := range edge.Kinds() {
+		names = append(names, "callers_"+string(kind), "provider_"+string(kind), "postgres_"+string(kind))
 	}
-	names = slices.AppendSeq(names, maps.Keys(w.database.Breaks()))
+	names = slices.AppendSeq(names, maps.Keys(w.pgBreaks()))
 	slices.Sort(names)
 	return names
 }
