@@ -83,6 +83,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.DurationVar(&o.Patience, "patience", 2*time.Minute, "how long everything may take to be resolved, when all faults are healed")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
 	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))
+	flags.IntVar(&o.MetricsBase, "metrics-base", 0, "port of the first replica's metrics on 127.0.0.1, the others' come after it; 0 serves none")
 	flags.StringVar(&o.Dir, "dir", "", "folder for databases, logs and stories; default a new one, in memory where there is such a file system")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -93,7 +94,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	if *sabotage != "" && !slices.Contains(replica.Sabotages(), replica.Sabotage(*sabotage)) {
 		return o, fmt.Errorf("-sabotage: there is no %q; there are %v", *sabotage, replica.Sabotages())
 	}
-	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 {
+	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 || o.MetricsBase < 0 {
 		return o, errors.New("durations, replicas, clients and the rate must be more than nothing")
 	}
 	if o.Seed == 0 {

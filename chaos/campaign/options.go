@@ -24,6 +24,9 @@ type Options struct {
 	Gap time.Duration
 	// Sabotage breaks every replica's ledger on purpose.
 	Sabotage replica.Sabotage
+	// MetricsBase is the port of the first replica's /metrics on loopback, and the next
+	// ones have the next; 0 serves none.
+	MetricsBase int
 	// Program is what is executed as a replica; default this program.
 	Program string
 	// Dir is where databases, logs and the stories of violations are kept; required.

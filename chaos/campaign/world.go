@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,7 +35,7 @@ type world struct {
 	edges    *edge.Edges
 	// diskFills says that the disk of Postgres can fill up.
 	diskFills bool
-	steps     *os.File // the log of faults
+	steps     *os.File        // the log of faults
 	owner     *postgres.Store // with the rights of the schema's owner, past all edges
 	pool      *pgxpool.Pool   // the same, for questions
 	stores    bool            // the payments provider replays failures too
@@ -137,6 +139,9 @@ func (w *world) begin(ctx context.Context) error {
 			world: w, name: fmt.Sprintf("replica-%d", i+1),
 			config: replica.Config{API: i < w.Replicas, Reconcile: i == w.Replicas || i%2 == 0},
 			pooled: i > 0 && i == w.Replicas-1,
+		}
+		if w.MetricsBase > 0 {
+			m.config.Admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(w.MetricsBase+i))
 		}
 		if !m.config.API {
 			m.name = "reconciler"

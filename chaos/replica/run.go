@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/crashpoint"
 	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/internal/telemetry"
 )
 
 // policyInterval is how soon a changed policy is in force.
@@ -40,6 +41,13 @@ func Run(ctx context.Context, told string, commands io.Reader, out, logs io.Writ
 	config, watch, err := configure(ctx, c, log)
 	if err != nil {
 		return err
+	}
+	if c.Admin != "" {
+		end, err := observe(ctx, c, &config)
+		if err != nil {
+			return err
+		}
+		defer end()
 	}
 	crasher := &crashpoint.Crasher{Die: crashpoint.Kill}
 	config.WrapLedger = func(l app.Ledger) app.Ledger {
@@ -87,6 +95,21 @@ func configure(ctx context.Context, c Config, log *slog.Logger) (app.Config, fun
 		}
 	}
 	return config, opened.Watch, nil
+}
+
+// observe serves the replica's metrics, so that a campaign can be watched. end is called
+// last.
+func observe(ctx context.Context, c Config, config *app.Config) (end func(), err error) {
+	seen, err := telemetry.New(ctx, telemetry.Options{Version: "chaos", Instance: c.Name})
+	if err != nil {
+		return nil, err
+	}
+	var listen net.ListenConfig
+	if config.Admin, err = listen.Listen(ctx, "tcp", c.Admin); err != nil {
+		return nil, err
+	}
+	config.Telemetry = seen
+	return func() { _ = seen.Shutdown(context.WithoutCancel(ctx)) }, nil // spans go nowhere here
 }
 
 // obey does what the campaign says until it says no more.
