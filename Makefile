@@ -94,6 +94,12 @@ chaos-build:
 chaos: chaos-build ## Run replicas under every fault for DURATION, and judge: SEED, REPLICAS, FAULTS
 	$(CHAOS) -seed=$(SEED) -duration=$(DURATION) -replicas=$(REPLICAS) -faults=$(FAULTS) $(CHAOS_FLAGS)
 
+# The campaign with a fault every half minute, and a look at memory, connections,
+# sizes and latencies each minute; the result says how they have drifted.
+.PHONY: soak
+soak: chaos-build ## Run the same for hours with few faults, and tell what drifts: DURATION=4h
+	$(CHAOS) -seed=$(SEED) -duration=$(DURATION) -replicas=$(REPLICAS) -faults=$(FAULTS) -gap=30s -look-every=1m -patience=5m $(CHAOS_FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target in turn for FUZZTIME
 	GO='$(GO)' FUZZTIME=$(FUZZTIME) scripts/fuzz.sh

@@ -81,6 +81,8 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
 	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
 	flags.DurationVar(&o.Patience, "patience", 2*time.Minute, "how long everything may take to be resolved, when all faults are healed")
+	flags.DurationVar(&o.Gap, "gap", 1200*time.Millisecond, "mean time between two faults of the schedule")
+	flags.DurationVar(&o.LookEvery, "look-every", 0, "how often memory, connections, sizes and latencies are looked at, for a soak; 0 is never")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
 	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))
 	flags.IntVar(&o.MetricsBase, "metrics-base", 0, "port of the first replica's metrics on 127.0.0.1, the others' come after it; 0 serves none")
@@ -94,7 +96,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	if *sabotage != "" && !slices.Contains(replica.Sabotages(), replica.Sabotage(*sabotage)) {
 		return o, fmt.Errorf("-sabotage: there is no %q; there are %v", *sabotage, replica.Sabotages())
 	}
-	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 || o.MetricsBase < 0 {
+	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 || o.Gap <= 0 || o.LookEvery < 0 || o.MetricsBase < 0 {
 		return o, errors.New("durations, replicas, clients and the rate must be more than nothing")
 	}
 	if o.Seed == 0 {

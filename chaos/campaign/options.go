@@ -27,6 +27,9 @@ type Options struct {
 	// MetricsBase is the port of the first replica's /metrics on loopback, and the next
 	// ones have the next; 0 serves none.
 	MetricsBase int
+	// LookEvery is how often memory, connections, sizes and latencies are looked at, as a
+	// soak does; 0 is never.
+	LookEvery time.Duration
 	// Program is what is executed as a replica; default this program.
 	Program string
 	// Dir is where databases, logs and the stories of violations are kept; required.

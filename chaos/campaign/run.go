@@ -48,6 +48,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	all.Go(func() { m.run(disturbed) })
 	all.Go(func() { w.tell(disturbed, c, m) })
+	var looks []Look
+	if o.LookEvery > 0 {
+		all.Go(func() { looks = w.watch(disturbed, c) })
+	}
 	for _, tenant := range tenants() {
 		reviewers.Go(func() { w.review(reviewing, tenant) })
 	}
@@ -67,6 +71,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	violations := judge.Judge(facts)
 	r := o.result(facts, violations, c, m)
+	r.Drift = driftOf(looks)
 	r.Seconds, r.DrainSeconds = seconds(time.Since(began)), seconds(drained)
 	if len(violations) > 0 {
 		r.Stories = filepath.Join(o.Dir, "stories")
