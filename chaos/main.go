@@ -108,10 +108,11 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 		return o, err
 	}
 	if o.Dir == "" {
-		if o.Dir, err = os.MkdirTemp(memory(), "onceward-chaos-"); err != nil {
-			return o, err
-		}
-	} else if err = os.MkdirAll(o.Dir, 0o711); err != nil {
+		o.Dir, err = os.MkdirTemp(memory(), "onceward-chaos-")
+	} else {
+		err = os.MkdirAll(o.Dir, 0o711)
+	}
+	if err != nil {
 		return o, err
 	}
 	// Postgres runs as another account where this is root, and must get through.

@@ -34,7 +34,7 @@ func short(t *testing.T, faults ...string) campaign.Options {
 	}
 	// Postgres runs as another account where this is root, which cannot get into the
 	// test's own folders.
-	dir, err := os.MkdirTemp(memory(), "onceward-chaos-test-")
+	dir, err := os.MkdirTemp(memory(), "onceward-chaos-test-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,12 +179,18 @@ func (m *monkey) link(ctx context.Context, s shock, side, how string) (target st
 			}
 		}
 	}
+	var heals []func()
+	defer func() {
+		for _, heal := range heals {
+			heal()
+		}
+	}()
 	for _, x := range edges {
 		heal, err := breakEdge(x, edge.Kind(how), s.coin)
 		if err != nil {
 			return target, false, err
 		}
-		defer heal()
+		heals = append(heals, heal)
 	}
 	if len(edges) > 0 {
 		wait(ctx, s.last)

@@ -32,7 +32,7 @@ type Config struct {
 }
 
 func (c Config) encode() (string, error) {
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(c) //nolint:musttag // read by the same program
 	if err != nil {
 		return "", fmt.Errorf("replica: %w", err)
 	}

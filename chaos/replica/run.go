@@ -34,7 +34,7 @@ func Run(ctx context.Context, told string, commands io.Reader, out, logs io.Writ
 	defer stop()
 	app.TuneMemory()
 	var c Config
-	if err := json.Unmarshal([]byte(told), &c); err != nil {
+	if err := json.Unmarshal([]byte(told), &c); err != nil { //nolint:musttag // written by the same program
 		return fmt.Errorf("replica: its configuration: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(logs, nil)).With("replica", c.Name)
