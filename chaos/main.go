@@ -80,7 +80,7 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas that serve callers; one more only reconciles")
 	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
 	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
-	flags.DurationVar(&o.Patience, "patience", 2*time.Minute, "how long everything may take to be resolved, when all faults are healed")
+	flags.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long everything may take to be resolved, when all faults are healed")
 	flags.DurationVar(&o.Gap, "gap", 1200*time.Millisecond, "mean time between two faults of the schedule")
 	flags.DurationVar(&o.LookEvery, "look-every", 0, "how often memory, connections, sizes and latencies are looked at, for a soak; 0 is never")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")

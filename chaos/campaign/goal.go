@@ -73,7 +73,9 @@ func goalOf(seed uint64, number int, kinds []fakeprovider.Kind) goal {
 		g.intent = fmt.Sprintf("order-%d", number/3)
 	}
 	g.wrong = (g.action == refunds || g.action == invoices) && r.IntN(25) == 0
-	if len(kinds) > 0 && g.action != notes && r.IntN(2) == 0 {
+	// A refusal that is dressed up as a success is a lie that no contract allows: what is
+	// refused is left alone.
+	if len(kinds) > 0 && g.action != notes && !g.wrong && r.IntN(2) == 0 {
 		for range 1 + r.IntN(3) {
 			g.faults = append(g.faults, faultOf(r, kinds[r.IntN(len(kinds))]))
 		}

@@ -37,7 +37,8 @@ type Options struct {
 	Log *slog.Logger // required
 
 	// Patience is how long the campaign waits for everything to be resolved, when all
-	// faults are healed; default 2 min.
+	// faults are healed; default 5 min: a doubt that was looked at often in vain is looked at
+	// again after minutes.
 	Patience time.Duration
 }
 
@@ -50,7 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Clients = orDefault(o.Clients, 24)
 	o.Rate = orDefault(o.Rate, 30)
 	o.Gap = orDefault(o.Gap, 1200*time.Millisecond)
-	o.Patience = orDefault(o.Patience, 2*time.Minute)
+	o.Patience = orDefault(o.Patience, 5*time.Minute)
 	return o, nil
 }
 
