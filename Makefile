@@ -80,7 +80,7 @@ test-stripe: ## Check the catalogue's Stripe requests against Stripe's own mock
 
 .PHONY: test-chaos
 test-chaos: ## Test the fault campaign: its judge, its checker, and a short one of it
-	$(GO) -C chaos test -timeout=10m $(TEST_FLAGS) ./...
+	$(GO) -C chaos test -timeout=10m -parallel=4 $(TEST_FLAGS) ./...
 
 # chaos/ is a module of its own, as bench/ is. The last line on standard output is the
 # result as one JSON object; it fails when a law was broken. docs/reliability.md.
