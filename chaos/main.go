@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -59,6 +60,16 @@ func run(ctx context.Context, args []string, in io.Reader, out, logs io.Writer) 
 	return 0
 }
 
+// memory is a file system in memory, where there is one: what a process that is killed
+// has written is as safe there, and two servers that flush for real are slow on disks.
+func memory() string {
+	const dir = "/dev/shm"
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return dir
+	}
+	return ""
+}
+
 // options reads the command line.
 func options(args []string, logs io.Writer) (campaign.Options, error) {
 	o := campaign.Options{Log: slog.New(slog.NewTextHandler(logs, nil))}
@@ -69,14 +80,24 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas that serve callers; one more only reconciles")
 	flags.IntVar(&o.Clients, "clients", 24, "callers at once")
 	flags.Float64Var(&o.Rate, "rate", 30, "steps of all callers in a second")
+	flags.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long everything may take to be resolved, when all faults are healed")
+	flags.DurationVar(&o.Gap, "gap", 1200*time.Millisecond, "mean time between two faults of the schedule")
+	flags.DurationVar(&o.LookEvery, "look-every", 0, "how often memory, connections, sizes and latencies are looked at, for a soak; 0 is never")
 	faults := flags.String("faults", "all", "names of faults, or beginnings of names, with commas between; all; none")
 	sabotage := flags.String("sabotage", "", fmt.Sprintf("break the ledger of all replicas on purpose: %v", replica.Sabotages()))
-	flags.StringVar(&o.Dir, "dir", "", "folder for databases, logs and stories; default a new one in the system's for temporary files")
+	flags.IntVar(&o.MetricsBase, "metrics-base", 0, "port of the first replica's metrics on 127.0.0.1, the others' come after it; 0 serves none")
+	flags.StringVar(&o.Dir, "dir", "", "folder for databases, logs and stories; default a new one, in memory where there is such a file system")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *sabotage != "" && !slices.Contains(replica.Sabotages(), replica.Sabotage(*sabotage)) {
+		return o, fmt.Errorf("-sabotage: there is no %q; there are %v", *sabotage, replica.Sabotages())
+	}
+	if o.Duration <= 0 || o.Replicas < 1 || o.Clients < 1 || o.Rate <= 0 || o.Patience <= 0 || o.Gap <= 0 || o.LookEvery < 0 || o.MetricsBase < 0 {
+		return o, errors.New("durations, replicas, clients and the rate must be more than nothing")
 	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())
@@ -87,10 +108,11 @@ func options(args []string, logs io.Writer) (campaign.Options, error) {
 		return o, err
 	}
 	if o.Dir == "" {
-		if o.Dir, err = os.MkdirTemp("", "onceward-chaos-"); err != nil {
-			return o, err
-		}
-	} else if err = os.MkdirAll(o.Dir, 0o711); err != nil {
+		o.Dir, err = os.MkdirTemp(memory(), "onceward-chaos-")
+	} else {
+		err = os.MkdirAll(o.Dir, 0o711)
+	}
+	if err != nil {
 		return o, err
 	}
 	// Postgres runs as another account where this is root, and must get through.

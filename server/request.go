@@ -68,15 +68,19 @@ func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.Reque
 	if err != nil {
 		return nil, err
 	}
-	return s.respond(ctx, req, found), nil
+	return s.respond(ctx, req, found)
 }
 
 // respond waits for an operation, as long as the request may, and answers with
-// it.
-func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionRequest, found found) *oncewardv1.RequestActionResponse {
+// it. It fails with *ledger.KeyReusedError when a correction has brought other
+// arguments to it meanwhile: their receipt is not an answer to these.
+func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionRequest, found found) (*oncewardv1.RequestActionResponse, error) {
 	last, since := s.fates.arrived(found.op.ID)
 	op, disposition := s.await(ctx, found, req), found.disposition
 	s.fates.done(ctx, op)
+	if op.ArgsHash != found.op.ArgsHash {
+		return nil, &ledger.KeyReusedError{Existing: op}
+	}
 	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
 		disposition = oncewardv1.Disposition_DISPOSITION_ACCEPTED
@@ -101,7 +105,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 		s.spans.Link(ctx, &op)
 	}
 	s.logAnswer(ctx, req, &op, answer)
-	return answer
+	return answer, nil
 }
 
 // answerObserved answers a request in the stage observe. refused is why it may
@@ -116,7 +120,7 @@ func (s *Server) answerObserved(ctx context.Context, a *admission, req *onceward
 		var reused *ledger.KeyReusedError
 		switch {
 		case err == nil:
-			return s.respond(ctx, req, found{op: op, disposition: joins(op)}), nil
+			return s.respond(ctx, req, found{op: op, disposition: joins(op)})
 		case errors.As(err, &reused):
 			return nil, err
 		}

@@ -1,11 +1,13 @@
 package httpaction
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -78,5 +80,63 @@ func TestSnakeCode(t *testing.T) {
 		if got := snakeCode(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
+	}
+}
+
+func TestWireIsLate(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	for name, until := range map[string]time.Time{
+		"by both clocks":     time.Now().Add(-time.Second),
+		"by the wall's only": time.Now().Add(-time.Second).Round(0),
+	} {
+		w := &wire{Conn: here, until: until}
+		if n, err := w.Write([]byte("late")); n != 0 || !errors.Is(err, errLate) {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+		if n, _ := w.seal(); n != 0 {
+			t.Errorf("%s: %d bytes are called offered", name, n)
+		}
+	}
+	if (&wire{Conn: here, until: time.Now().Add(time.Hour)}).late() {
+		t.Error("late an hour before the deadline")
+	}
+}
+
+// stopped is a context as a process sees it that was stopped and goes on: its time is
+// over, and no timer has said so yet.
+type stopped struct{ context.Context }
+
+func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Minute), true }
+
+func TestSendAfterTheProcessWasStopped(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	received := make(chan int, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		n, _ := conn.Read(make([]byte, 1))
+		_ = conn.Close()
+		received <- n
+	}()
+	origin := "http://" + listener.Addr().String()
+	s, err := NewSender(Options{Origins: []string{origin}, PrivateNetworks: Loopback(), Dial: func(_ context.Context, network, address string) (net.Conn, error) {
+		return net.Dial(network, address)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.Send(stopped{t.Context()}, Request{Method: "POST", URL: origin + "/v1/refunds", Body: []byte(`{}`)})
+	if x.Sent != NotSent || x.BytesOffered != 0 || !errors.Is(x.Err, errLate) {
+		t.Errorf("the exchange is %+v", x)
+	}
+	if n := <-received; n != 0 {
+		t.Errorf("%d bytes left after the deadline", n)
 	}
 }

@@ -130,6 +130,7 @@ func (s *Sender) send(ctx context.Context, r Request) Exchange {
 		return s.end(ctx, x, secrets, err)
 	}
 	w := &wire{Conn: conn}
+	w.until, _ = ctx.Deadline() // there is one: Options.Timeout
 	defer w.Close()
 
 	resp, err := w.roundTrip(req)

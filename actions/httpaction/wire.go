@@ -12,6 +12,7 @@ import (
 
 var (
 	errSealed     = errors.New("the exchange is over")
+	errLate       = errors.New("the time for the exchange was over before this could be sent")
 	errSecondDial = errors.New("a second connection for one attempt is refused")
 )
 
@@ -21,8 +22,14 @@ var (
 // It can be sealed. The transport writes from a goroutine of its own, which may
 // start after the caller was told that time is up; without the seal, "0 bytes
 // offered" could be read and then become false.
+//
+// It lets nothing through after a deadline either. A context says that its time is up
+// when a timer has run, and a process that was stopped (SIGSTOP, a virtual machine that
+// moves) may go on with a write before its timers do: long after somebody else has
+// looked, found nothing, and sent it again.
 type wire struct {
 	net.Conn
+	until   time.Time // zero: no deadline
 	mu      sync.Mutex
 	offered int64
 	sealed  bool
@@ -31,6 +38,9 @@ type wire struct {
 
 // Write offers p to the connection, or refuses it when the wire is sealed.
 func (w *wire) Write(p []byte) (int, error) {
+	if w.late() {
+		return 0, errLate
+	}
 	if !w.offer(len(p)) {
 		return 0, errSealed
 	}
@@ -41,6 +51,13 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.mu.Unlock()
 	}
 	return n, err
+}
+
+// late reports whether the deadline is over, by either clock: the monotonic one stands
+// still while a machine sleeps.
+func (w *wire) late() bool {
+	now := time.Now()
+	return !w.until.IsZero() && (now.After(w.until) || now.Round(0).After(w.until.Round(0)))
 }
 
 func (w *wire) offer(n int) bool {

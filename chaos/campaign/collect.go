@@ -85,6 +85,13 @@ func (w *world) collect(ctx context.Context, c *callers, stops []judge.Stop) (ju
 			f.Writes = append(f.Writes, judge.Write{OperationID: r.OperationID, At: r.At, BodyHash: r.BodySHA256, Fault: r.Fault, Status: r.Status, EffectID: r.EffectID})
 		}
 	}
+	lied := map[string]bool{}
+	for _, w := range f.Writes {
+		lied[w.OperationID] = lied[w.OperationID] || strings.HasSuffix(w.Fault, fakeprovider.Fault{DuplicateLookup: true}.String()[len(fakeprovider.None):])
+	}
+	for i := range f.Operations {
+		f.Operations[i].Lied = lied[f.Operations[i].ID]
+	}
 	slices.SortStableFunc(f.Writes, func(a, b judge.Write) int { return a.At.Compare(b.At) })
 	err = w.owner.AuditRecord(ctx, "", time.Time{}, func(line []byte) error {
 		event, err := auditchain.Parse(line)

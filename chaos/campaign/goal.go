@@ -51,7 +51,7 @@ const (
 )
 
 func stream(seed, of uint64, number int) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, of|uint64(number)))
+	return rand.New(rand.NewPCG(seed, of|uint64(number))) //nolint:gosec // a schedule that can be repeated, not a secret
 }
 
 // goalOf is the goal of a number: the seed alone decides what it is, and what the
@@ -73,7 +73,9 @@ func goalOf(seed uint64, number int, kinds []fakeprovider.Kind) goal {
 		g.intent = fmt.Sprintf("order-%d", number/3)
 	}
 	g.wrong = (g.action == refunds || g.action == invoices) && r.IntN(25) == 0
-	if len(kinds) > 0 && g.action != notes && r.IntN(2) == 0 {
+	// A refusal that is dressed up as a success is a lie that no contract allows: what is
+	// refused is left alone.
+	if len(kinds) > 0 && g.action != notes && !g.wrong && r.IntN(2) == 0 {
 		for range 1 + r.IntN(3) {
 			g.faults = append(g.faults, faultOf(r, kinds[r.IntN(len(kinds))]))
 		}
@@ -87,8 +89,13 @@ func faultOf(r *rand.Rand, kind fakeprovider.Kind) fakeprovider.Fault {
 	switch kind {
 	case fakeprovider.Delay, fakeprovider.DelayAfterApplying:
 		f.Delay = time.Duration(r.Int64N(int64(providerDelay))) + time.Millisecond
-	case fakeprovider.NeverAnswer, fakeprovider.HTML502, fakeprovider.Redirect:
+	case fakeprovider.NeverAnswer, fakeprovider.HTML502:
 		f.Apply = r.IntN(2) == 0
+	case fakeprovider.Redirect:
+		// 307 says that the request was not processed: who has applied it does not say so.
+		if f.Apply = r.IntN(2) == 0; f.Apply {
+			f.Status = []int{302, 303}[r.IntN(2)]
+		}
 	case fakeprovider.RateLimited:
 		f.RetryAfter = time.Second
 	case fakeprovider.ErrorAfterApplying, fakeprovider.ErrorBeforeApplying:

@@ -11,24 +11,26 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/onceward/onceward/chaos/edge"
 	"github.com/onceward/onceward/chaos/replica"
 	"github.com/onceward/onceward/internal/crashpoint"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
-// member is a place for one replica after another, with its three edges and the
+// member is a place for one replica after another, with its edges and the
 // clients of its callers.
 type member struct {
 	world  *world
 	name   string
 	config replica.Config
 
-	toCallers, toProvider, toDatabase link
-	log                               *os.File
-	conn                              *grpc.ClientConn
-	actions                           oncewardv1.ActionServiceClient
-	reviews                           oncewardv1.ReviewServiceClient
-	policy                            oncewardv1.PolicyServiceClient
+	toCallers, toDatabase *edge.Edge
+	pooled                bool // by way of PgBouncer
+	log                   *os.File
+	conn                  *grpc.ClientConn
+	actions               oncewardv1.ActionServiceClient
+	reviews               oncewardv1.ReviewServiceClient
+	policy                oncewardv1.PolicyServiceClient
 
 	busy sync.Mutex // one fault of the process at a time
 	mu   sync.Mutex
@@ -38,27 +40,32 @@ type member struct {
 // prepare opens the edges.
 func (m *member) prepare(ctx context.Context) error {
 	w := m.world
-	var err1, err2, err3, err4 error
-	m.toProvider, err1 = w.network.Open(m.name+"_provider", w.server.Addr())
-	m.toDatabase, err2 = w.follow(ctx, m.name+"_postgres")
-	m.log, err3 = w.logFile(m.name)
+	var err1, err2, err3 error
+	url := w.cluster.ServeURLAt
+	if m.pooled = m.pooled && w.cluster.PoolerAddress() != ""; m.pooled {
+		m.toDatabase, err1 = w.edges.Open(m.name+"_pooler", w.cluster.PoolerAddress())
+	} else {
+		m.toDatabase, err1 = w.follow(ctx, m.name+"_postgres")
+	}
+	m.log, err2 = w.logFile(m.name)
 	if m.config.API {
-		m.toCallers, err4 = w.network.Open(m.name+"_callers", "127.0.0.1:1") // until there is a replica
+		m.toCallers, err3 = w.edges.Open(m.name+"_callers", "127.0.0.1:1") // until there is a replica
 	}
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	url, err := throughLink(w.database.ServeURL(), m.toDatabase)
-	if err != nil {
-		return err
+	m.config.Name, m.config.DatabaseURL, m.config.Demo = m.name, url(m.toDatabase.Address()), w.demoOptions()
+	if m.pooled {
+		// A statement that was prepared on one connection is not known on the next.
+		m.config.DatabaseURL += "&default_query_exec_mode=cache_describe"
 	}
-	m.config.Name, m.config.DatabaseURL, m.config.Demo = m.name, url, w.demoOptions(m.toProvider)
 	m.config.SecretsDir, m.config.PolicyDir, m.config.Sabotage = w.secretsDir, w.policyDir, w.Sabotage
 	m.config.ReconcileInterval, m.config.ReconcileLease = 100*time.Millisecond, reconcileLease
 	m.config.LeaseGrace, m.config.ShutdownGrace = leaseGrace, 4*time.Second
 	if m.toCallers == nil {
 		return nil
 	}
+	var err error
 	m.conn, err = grpc.NewClient(m.toCallers.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 300 * time.Millisecond}, MinConnectTimeout: time.Second,
 	}))
@@ -69,6 +76,14 @@ func (m *member) prepare(ctx context.Context) error {
 	m.reviews = oncewardv1.NewReviewServiceClient(m.conn)
 	m.policy = oncewardv1.NewPolicyServiceClient(m.conn)
 	return nil
+}
+
+// edge is its edge to a side; nil where it has none: a reconciler serves no callers.
+func (m *member) edge(side string) *edge.Edge {
+	if side == "callers" {
+		return m.toCallers
+	}
+	return m.toDatabase
 }
 
 // start runs a replica in the place. The one before must be gone.

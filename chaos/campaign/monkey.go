@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/chaos/edge"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/crashpoint"
 )
@@ -105,7 +107,7 @@ func (m *monkey) shock(ctx context.Context, s shock) {
 	case family == "process":
 		d.Target, made, err = m.process(mending, s, rest)
 	case family == "pg":
-		err = m.world.database.Breaks()[s.kind](mending)
+		err = m.world.pgBreaks()[s.kind](mending, s)
 	case s.kind == "provider_down":
 		made = m.providerDown(ctx, s.last)
 	case s.kind == "provider_lookups":
@@ -159,30 +161,41 @@ func (m *monkey) process(ctx context.Context, s shock, how string) (target strin
 	}
 }
 
-// link breaks the edge of one replica to somebody, and now and then of all replicas.
+// link breaks an edge: to the provider, or of one replica to its callers or to
+// Postgres, and now and then of all replicas.
 func (m *monkey) link(ctx context.Context, s shock, side, how string) (target string, made bool, err error) {
-	members := m.world.members
-	target = "all"
-	if s.coin%4 != 0 {
-		one := members[s.target%len(members)]
-		members, target = []*member{one}, one.name
-	}
-	for _, member := range members {
-		edge := map[string]link{"callers": member.toCallers, "provider": member.toProvider, "postgres": member.toDatabase}[side]
-		if edge == nil {
-			continue // a reconciler serves no callers
+	edges := []*edge.Edge{m.world.toProvider}
+	if side != "provider" {
+		members := m.world.members
+		target = "all"
+		if s.coin%4 != 0 {
+			members = []*member{members[s.target%len(members)]}
+			target = members[0].name
 		}
-		heal, err := edge.Break(how)
+		edges = edges[:0]
+		for _, member := range members {
+			if x := member.edge(side); x != nil {
+				edges = append(edges, x)
+			}
+		}
+	}
+	var heals []func()
+	defer func() {
+		for _, heal := range heals {
+			heal()
+		}
+	}()
+	for _, x := range edges {
+		heal, err := breakEdge(x, edge.Kind(how), s.coin)
 		if err != nil {
 			return target, false, err
 		}
-		defer heal()
-		made = true
+		heals = append(heals, heal)
 	}
-	if made {
+	if len(edges) > 0 {
 		wait(ctx, s.last)
 	}
-	return target, made, nil
+	return target, len(edges) > 0, nil
 }
 
 // providerDown lets every new connection to the provider be refused.
@@ -228,10 +241,10 @@ func (w *world) shocks() []string {
 	for _, point := range crashpoint.Points() {
 		names = append(names, "process_crash_"+string(point))
 	}
-	for _, kind := range w.network.Kinds() {
-		names = append(names, "callers_"+kind, "provider_"+kind, "postgres_"+kind)
+	for _, kind := range edge.Kinds() {
+		names = append(names, "callers_"+string(kind), "provider_"+string(kind), "postgres_"+string(kind))
 	}
-	names = slices.AppendSeq(names, maps.Keys(w.database.Breaks()))
+	names = slices.AppendSeq(names, maps.Keys(w.pgBreaks()))
 	slices.Sort(names)
 	return names
 }
@@ -254,18 +267,30 @@ func chosen(name string, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool { return w == "all" || w != "none" && strings.HasPrefix(name, w) })
 }
 
-// choose returns the faults of the schedule, and of single answers, that were asked
-// for.
-func (w *world) choose() (shocks []string, kinds []fakeprovider.Kind) {
+// choose returns the faults of the schedule, and those of single answers, that were
+// asked for. A name that is no fault's is an error.
+func (w *world) choose() (shocks []string, kinds []fakeprovider.Kind, err error) {
+	used := map[string]bool{"all": true, "none": true}
+	pick := func(name string) bool {
+		for _, wanted := range w.Faults {
+			used[wanted] = used[wanted] || strings.HasPrefix(name, wanted)
+		}
+		return chosen(name, w.Faults)
+	}
 	for _, name := range w.shocks() {
-		if chosen(name, w.Faults) {
+		if pick(name) {
 			shocks = append(shocks, name)
 		}
 	}
 	for _, kind := range answers() {
-		if chosen(answersPrefix+string(kind), w.Faults) {
+		if pick(answersPrefix + string(kind)) {
 			kinds = append(kinds, kind)
 		}
 	}
-	return shocks, kinds
+	for _, wanted := range w.Faults {
+		if !used[wanted] {
+			return nil, nil, fmt.Errorf("no fault's name begins with %q; there are %s*, and %s", wanted, answersPrefix, strings.Join(w.shocks(), ", "))
+		}
+	}
+	return shocks, kinds, nil
 }

@@ -24,6 +24,12 @@ type Options struct {
 	Gap time.Duration
 	// Sabotage breaks every replica's ledger on purpose.
 	Sabotage replica.Sabotage
+	// MetricsBase is the port of the first replica's /metrics on loopback, and the next
+	// ones have the next; 0 serves none.
+	MetricsBase int
+	// LookEvery is how often memory, connections, sizes and latencies are looked at, as a
+	// soak does; 0 is never.
+	LookEvery time.Duration
 	// Program is what is executed as a replica; default this program.
 	Program string
 	// Dir is where databases, logs and the stories of violations are kept; required.
@@ -31,7 +37,8 @@ type Options struct {
 	Log *slog.Logger // required
 
 	// Patience is how long the campaign waits for everything to be resolved, when all
-	// faults are healed; default 2 min.
+	// faults are healed; default 5 min: a doubt that was looked at often in vain is looked at
+	// again after minutes.
 	Patience time.Duration
 }
 
@@ -44,7 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Clients = orDefault(o.Clients, 24)
 	o.Rate = orDefault(o.Rate, 30)
 	o.Gap = orDefault(o.Gap, 1200*time.Millisecond)
-	o.Patience = orDefault(o.Patience, 2*time.Minute)
+	o.Patience = orDefault(o.Patience, 5*time.Minute)
 	return o, nil
 }
 

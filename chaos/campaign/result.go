@@ -43,6 +43,7 @@ type Result struct {
 	Resolve       map[string]Resolve `json:"time_to_resolve"`
 	// DrainSeconds is how long it took until nothing was open, all faults healed.
 	DrainSeconds float64           `json:"drain_seconds"`
+	Drift        map[string]Drift  `json:"drift,omitempty"`
 	Broken       []judge.Violation `json:"broken,omitempty"`
 	Stories      string            `json:"stories,omitempty"` // the folder
 	Replicas     int               `json:"replicas"`

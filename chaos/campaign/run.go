@@ -27,10 +27,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("campaign: %w", err)
 	}
+	kinds, answers, err := w.choose()
+	if err != nil {
+		return Result{}, fmt.Errorf("campaign: %w", err)
+	}
 	if err := w.begin(running); err != nil {
 		return Result{}, fmt.Errorf("campaign: %w", err)
 	}
-	kinds, answers := w.choose()
 	c := newCallers(w, answers)
 	s := &stops{world: w}
 	m := &monkey{world: w, began: c.began, kinds: kinds, stops: s}
@@ -45,6 +48,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	all.Go(func() { m.run(disturbed) })
 	all.Go(func() { w.tell(disturbed, c, m) })
+	var looks []Look
+	if o.LookEvery > 0 {
+		all.Go(func() { looks = w.watch(disturbed, c) })
+	}
 	for _, tenant := range tenants() {
 		reviewers.Go(func() { w.review(reviewing, tenant) })
 	}
@@ -64,6 +71,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	violations := judge.Judge(facts)
 	r := o.result(facts, violations, c, m)
+	r.Drift = driftOf(looks)
 	r.Seconds, r.DrainSeconds = seconds(time.Since(began)), seconds(drained)
 	if len(violations) > 0 {
 		r.Stories = filepath.Join(o.Dir, "stories")

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/actions/demo"
+	"github.com/onceward/onceward/chaos/edge"
+	"github.com/onceward/onceward/chaos/pgcluster"
 	"github.com/onceward/onceward/chaos/replica"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/apikey"
@@ -27,15 +31,21 @@ type world struct {
 	Options
 	provider *fakeprovider.Provider
 	server   *fakeprovider.Server
-	database database
-	network  network
-	owner    *postgres.Store // with the rights of the schema's owner, past all edges
-	pool     *pgxpool.Pool   // the same, for questions
-	stores   bool            // the payments provider replays failures too
+	cluster  *pgcluster.Cluster
+	edges    *edge.Edges
+	// diskFills says that the disk of Postgres can fill up.
+	diskFills bool
+	steps     *os.File        // the log of faults
+	owner     *postgres.Store // with the rights of the schema's owner, past all edges
+	pool      *pgxpool.Pool   // the same, for questions
+	stores    bool            // the payments provider replays failures too
 
 	secretsDir, policyDir string
 	keys                  map[string]credentials // by tenant
 	members               []*member
+	// toProvider is one for all replicas: its address is a part of what is sent, which
+	// must be the same whoever sends it.
+	toProvider *edge.Edge
 }
 
 // credentials are those of a tenant: two agents, a reviewer and an administrator.
@@ -58,18 +68,26 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 	if err := errors.Join(secrets.Create(w.secretsDir), writePolicies(w.policyDir)); err != nil {
 		return w, err
 	}
-	if w.database, w.network, err = surroundings(ctx, o); err != nil {
+	if w.steps, err = w.logFile("faults"); err != nil {
+		return w, err
+	}
+	quiet := o
+	quiet.Log = slog.New(slog.NewTextHandler(w.steps, nil)) // what breaks and mends tells each step
+	if w.edges, err = edge.New(quiet.Log); err != nil {
+		return w, err
+	}
+	if w.cluster, w.diskFills, err = startPostgres(ctx, quiet); err != nil {
+		return w, err
+	}
+	if w.toProvider, err = w.edges.Open("provider", w.server.Addr()); err != nil {
 		return w, err
 	}
 	// By an edge that is never broken, and that follows the primary.
-	quiet, err := w.follow(ctx, "owner_postgres")
+	unbroken, err := w.follow(ctx, "owner_postgres")
 	if err != nil {
 		return w, err
 	}
-	url, err := throughLink(w.database.OwnerURL(), quiet)
-	if err != nil {
-		return w, err
-	}
+	url := w.cluster.OwnerURLAt(unbroken.Address())
 	if w.owner, err = postgres.Open(ctx, url); err != nil {
 		return w, err
 	}
@@ -113,12 +131,17 @@ func (w *world) enrol(ctx context.Context, tenant string) error {
 }
 
 // begin starts the replicas: as many as were asked for serve callers, every second of
-// them without a reconciler, and one more only reconciles.
+// them without a reconciler, the last one by way of a pooler, and one more only
+// reconciles.
 func (w *world) begin(ctx context.Context) error {
 	for i := range w.Replicas + 1 {
 		m := &member{
 			world: w, name: fmt.Sprintf("replica-%d", i+1),
 			config: replica.Config{API: i < w.Replicas, Reconcile: i == w.Replicas || i%2 == 0},
+			pooled: i > 0 && i == w.Replicas-1,
+		}
+		if w.MetricsBase > 0 {
+			m.config.Admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(w.MetricsBase+i))
 		}
 		if !m.config.API {
 			m.name = "reconciler"
@@ -148,24 +171,27 @@ func (w *world) close() {
 	if w.owner != nil {
 		w.owner.Close()
 	}
-	if w.network != nil {
-		w.network.Close()
+	if w.edges != nil {
+		w.edges.Close()
 	}
-	if w.database != nil {
-		w.database.Close()
+	if w.cluster != nil {
+		w.cluster.Close()
 	}
 	if w.server != nil {
 		_ = w.server.Close() // what it was working on is of no interest any more
 	}
+	if w.steps != nil {
+		_ = w.steps.Close()
+	}
 }
 
 // follow opens an edge to the primary, wherever it is.
-func (w *world) follow(ctx context.Context, name string) (link, error) {
-	l, err := w.network.Open(name, w.database.Address())
+func (w *world) follow(ctx context.Context, name string) (*edge.Edge, error) {
+	l, err := w.edges.Open(name, w.cluster.Address())
 	if err != nil {
 		return nil, err
 	}
-	w.database.OnMove(func(address string) {
+	w.cluster.OnMove(func(address string) {
 		if err := l.SetUpstream(address); err != nil {
 			w.Log.ErrorContext(ctx, "an edge does not follow Postgres", "edge", name, "error", err)
 		}
@@ -179,20 +205,10 @@ func (w *world) forBody(needle string, faults ...fakeprovider.Fault) {
 	w.provider.ForMatch(func(_ *http.Request, body []byte) bool { return bytes.Contains(body, []byte(needle)) }, faults...)
 }
 
-// throughLink is a database's URL by way of a link.
-func throughLink(databaseURL string, l link) (string, error) {
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		return "", fmt.Errorf("campaign: the database's URL: %w", err)
-	}
-	u.Host = l.Address()
-	return u.String(), nil
-}
-
 // demoOptions is what replicas are told of the provider.
-func (w *world) demoOptions(l link) demo.Options {
+func (w *world) demoOptions() demo.Options {
 	return demo.Options{
-		ProviderURL: "http://" + l.Address(), Token: fakeprovider.DefaultToken,
+		ProviderURL: "http://" + w.toProvider.Address(), Token: fakeprovider.DefaultToken,
 		Timeout: attemptTimeout, MailSettleTime: mailSettleTime, ArrivalTime: arrivalTime, LateLanding: lateLanding,
 		ReadGap: 200 * time.Millisecond, StoresFailures: w.stores,
 		// Half of all first tries fail here, which would use up any budget of retries.
@@ -203,13 +219,4 @@ func (w *world) demoOptions(l link) demo.Options {
 // logFile is where a replica's log goes.
 func (w *world) logFile(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(w.Dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-}
-
-// surroundings makes the database and the network.
-func surroundings(ctx context.Context, o Options) (database, network, error) {
-	d, err := startPlain(ctx, filepath.Join(o.Dir, "postgres"), o.Log)
-	if err != nil {
-		return nil, nil, err
-	}
-	return d, &plainNetwork{}, nil
 }

@@ -36,8 +36,13 @@ func Check(calls []Call, patience time.Duration) []Finding {
 		Init: func() []any { return []any{register{}} },
 		Step: func(state, _, output any) []any {
 			var next []any
-			for _, r := range state.(register).step(output.(Call)) {
-				next = append(next, r)
+			r, isRegister := state.(register)
+			c, isCall := output.(Call)
+			if !isRegister || !isCall {
+				return nil // nothing else is ever put in
+			}
+			for _, after := range r.step(c) {
+				next = append(next, after)
 			}
 			return next
 		},

@@ -80,18 +80,18 @@ func (r register) told(c Call) []register {
 			continue
 		}
 		w.operation = c.OperationID
-		if w.ends(c) {
-			out = append(out, w)
+		if ended, fits := w.ends(c); fits {
+			out = append(out, ended)
 		}
 	}
 	return out
 }
 
 // ends reports whether an open register can be, or an ended one is, as somebody was
-// told; and ends it.
-func (r *register) ends(c Call) bool {
+// told; and returns what it is then.
+func (r register) ends(c Call) (register, bool) {
 	if !c.State.Final() {
-		return r.end == ""
+		return r, r.end == ""
 	}
 	receipt := ""
 	if c.State == ledger.Succeeded {
@@ -99,9 +99,9 @@ func (r *register) ends(c Call) bool {
 	}
 	if r.end == "" {
 		r.end, r.receipt = c.State, receipt
-		return true
+		return r, true
 	}
-	return r.end == c.State && r.receipt == receipt
+	return r, r.end == c.State && r.receipt == receipt
 }
 
 func keep(worlds []register, fits func(register) bool) []register {

@@ -36,7 +36,10 @@ type Operation struct {
 	Failure     string
 	Attempts    int
 	HasIncident bool
-	Intent      string
+	// Lied says that the target's look-ups showed two of the one effect that it holds:
+	// to call that an incident is right.
+	Lied   bool
+	Intent string
 }
 
 // Effect is what the target holds.

@@ -110,7 +110,7 @@ func (c *court) target(op *Operation) {
 	if len(effects) > 1 {
 		c.find(op, OneEffect, "the target holds %d effects: %v", len(effects), effects)
 	}
-	if op.HasIncident {
+	if op.HasIncident && !op.Lied {
 		c.find(op, Incident, "the ledger has an incident on it")
 	}
 	switch op.State {

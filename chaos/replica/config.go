@@ -21,6 +21,7 @@ type Config struct {
 	Demo        demo.Options
 	API         bool // serves callers
 	Reconcile   bool
+	Admin       string // address of its metrics; empty serves none
 
 	ReconcileInterval time.Duration
 	// How long others wait for what a dead replica was doing; zero: the defaults.
@@ -31,7 +32,7 @@ type Config struct {
 }
 
 func (c Config) encode() (string, error) {
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(c) //nolint:musttag // read by the same program
 	if err != nil {
 		return "", fmt.Errorf("replica: %w", err)
 	}

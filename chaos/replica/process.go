@@ -38,7 +38,8 @@ func Start(ctx context.Context, program string, c Config, logs *os.File) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program)
+	// Its life is not ctx's: Kill and Stop end it.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
 	cmd.Env = append(os.Environ(), env)
 	cmd.Stderr = logs
 	commands, err1 := cmd.StdinPipe()

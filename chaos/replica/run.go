@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/crashpoint"
 	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/secrets"
+	"github.com/onceward/onceward/internal/telemetry"
 )
 
 // policyInterval is how soon a changed policy is in force.
@@ -33,13 +34,20 @@ func Run(ctx context.Context, told string, commands io.Reader, out, logs io.Writ
 	defer stop()
 	app.TuneMemory()
 	var c Config
-	if err := json.Unmarshal([]byte(told), &c); err != nil {
+	if err := json.Unmarshal([]byte(told), &c); err != nil { //nolint:musttag // written by the same program
 		return fmt.Errorf("replica: its configuration: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(logs, nil)).With("replica", c.Name)
 	config, watch, err := configure(ctx, c, log)
 	if err != nil {
 		return err
+	}
+	if c.Admin != "" {
+		end, err := observe(ctx, c, &config)
+		if err != nil {
+			return err
+		}
+		defer end()
 	}
 	crasher := &crashpoint.Crasher{Die: crashpoint.Kill}
 	config.WrapLedger = func(l app.Ledger) app.Ledger {
@@ -87,6 +95,21 @@ func configure(ctx context.Context, c Config, log *slog.Logger) (app.Config, fun
 		}
 	}
 	return config, opened.Watch, nil
+}
+
+// observe serves the replica's metrics, so that a campaign can be watched. end is called
+// last.
+func observe(ctx context.Context, c Config, config *app.Config) (end func(), err error) {
+	seen, err := telemetry.New(ctx, telemetry.Options{Version: "chaos", Instance: c.Name})
+	if err != nil {
+		return nil, err
+	}
+	var listen net.ListenConfig
+	if config.Admin, err = listen.Listen(ctx, "tcp", c.Admin); err != nil {
+		return nil, err
+	}
+	config.Telemetry = seen
+	return func() { _ = seen.Shutdown(context.WithoutCancel(ctx)) }, nil // spans go nowhere here
 }
 
 // obey does what the campaign says until it says no more.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/chaos/campaign"
+	"github.com/onceward/onceward/chaos/judge"
+	"github.com/onceward/onceward/chaos/replica"
+)
+
+// TestMain makes the test binary a replica where a campaign has executed it as one.
+func TestMain(m *testing.M) {
+	if os.Getenv(replica.Env) != "" {
+		os.Exit(run(context.Background(), nil, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// short is a campaign of seconds.
+func short(t *testing.T, faults ...string) campaign.Options {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Postgres runs as another account where this is root, which cannot get into the
+	// test's own folders.
+	dir, err := os.MkdirTemp(memory(), "onceward-chaos-test-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			_ = os.RemoveAll(dir) // a courtesy
+		}
+	})
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("databases, logs and stories are in", dir)
+	return campaign.Options{
+		Seed: 1, Duration: 6 * time.Second, Clients: 12, Gap: 700 * time.Millisecond, Faults: faults, Program: program, Dir: dir,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// A short campaign with every fault breaks no law, and does what a campaign is for.
+func TestCampaign(t *testing.T) {
+	t.Parallel()
+	o := short(t)
+	r, err := campaign.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Broken {
+		t.Errorf("broken: %s", v)
+	}
+	if r.Violations != 0 || r.Duplicates != 0 || r.Lost != 0 || r.Unresolved != 0 {
+		t.Errorf("the result is %+v", r)
+	}
+	if r.Effects == 0 || r.Doubted == 0 || r.DuplicatesServed == 0 || r.MismatchesRefused == 0 || len(r.Faults) < 5 {
+		t.Errorf("the campaign tests too little: %+v", r)
+	}
+}
+
+// A ledger that is broken on purpose is found out, by the rule that is for it.
+func TestSabotageIsFound(t *testing.T) {
+	for sabotage, rule := range map[replica.Sabotage]judge.Rule{
+		replica.Resend: judge.OneEffect, replica.Mismatch: judge.Register, replica.Rewrite: judge.ReceiptLost,
+	} {
+		t.Run(string(sabotage), func(t *testing.T) {
+			t.Parallel()
+			o := short(t, "answer_")
+			o.Sabotage, o.Replicas, o.Patience = sabotage, 2, 8*time.Second
+			r, err := campaign.Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(r.Broken, func(v judge.Violation) bool { return v.Rule == rule }) {
+				t.Errorf("%s was not found by %s: %v", sabotage, rule, r.Broken)
+			}
+			stories, err := filepath.Glob(filepath.Join(r.Stories, "*.txt"))
+			if err != nil || len(stories) != r.Violations {
+				t.Errorf("%d stories are told of %d violations: %v", len(stories), r.Violations, err)
+			}
+		})
+	}
+}
+
+// The program: what it prints, and what it returns.
+func TestRunRefuses(t *testing.T) {
+	for _, args := range [][]string{{"-faults=nonsense"}, {"-sabotage=nonsense"}, {"extra"}, {"-duration=x"}, {"-replicas=0"}, {"-duration=-1s"}} {
+		var out, logs bytes.Buffer
+		if code := run(t.Context(), args, strings.NewReader(""), &out, &logs); code != 2 || out.Len() > 0 || logs.Len() == 0 {
+			t.Errorf("%v: code %d, out %q, logs %q", args, code, out.String(), logs.String())
+		}
+	}
+}
+
+// The last line is one JSON object, also of nothing.
+func TestResultIsALine(t *testing.T) {
+	text, err := json.Marshal(campaign.Result{})
+	if err != nil || bytes.ContainsAny(text, "\n") {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for _, name := range []string{"seed", "seconds", "requests", "actions", "effects", "duplicates", "lost", "violations", "unresolved", "faults"} {
+		if !strings.Contains(string(text), `"`+name+`"`) {
+			t.Errorf("the line lacks %s: %s", name, text)
+		}
+	}
+}
