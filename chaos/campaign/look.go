@@ -42,6 +42,9 @@ func (w *world) watch(ctx context.Context, c *callers) []Look {
 		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		look := w.look(asking)
+		if ctx.Err() != nil {
+			return // the end came in between
+		}
 		look.Seconds = seconds(time.Since(c.began))
 		calls := c.log.Calls()
 		look.P50, look.P99 = latencies(calls[seen:])
