@@ -251,21 +251,25 @@ const (
 	PreviewOutcome_PREVIEW_OUTCOME_INTENT_OPEN PreviewOutcome = 8
 	// A kill switch would refuse it.
 	PreviewOutcome_PREVIEW_OUTCOME_STOPPED PreviewOutcome = 9
+	// It would be recorded in doubt and not sent: the ledger was restored from a
+	// backup, and the action may have been performed in the time that was lost.
+	PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT PreviewOutcome = 10
 )
 
 // Enum value maps for PreviewOutcome.
 var (
 	PreviewOutcome_name = map[int32]string{
-		0: "PREVIEW_OUTCOME_UNSPECIFIED",
-		1: "PREVIEW_OUTCOME_EXECUTE",
-		2: "PREVIEW_OUTCOME_REPLAY",
-		3: "PREVIEW_OUTCOME_JOIN",
-		4: "PREVIEW_OUTCOME_REQUIRE_APPROVAL",
-		5: "PREVIEW_OUTCOME_DENY",
-		6: "PREVIEW_OUTCOME_OBSERVE",
-		7: "PREVIEW_OUTCOME_BUDGET_EXHAUSTED",
-		8: "PREVIEW_OUTCOME_INTENT_OPEN",
-		9: "PREVIEW_OUTCOME_STOPPED",
+		0:  "PREVIEW_OUTCOME_UNSPECIFIED",
+		1:  "PREVIEW_OUTCOME_EXECUTE",
+		2:  "PREVIEW_OUTCOME_REPLAY",
+		3:  "PREVIEW_OUTCOME_JOIN",
+		4:  "PREVIEW_OUTCOME_REQUIRE_APPROVAL",
+		5:  "PREVIEW_OUTCOME_DENY",
+		6:  "PREVIEW_OUTCOME_OBSERVE",
+		7:  "PREVIEW_OUTCOME_BUDGET_EXHAUSTED",
+		8:  "PREVIEW_OUTCOME_INTENT_OPEN",
+		9:  "PREVIEW_OUTCOME_STOPPED",
+		10: "PREVIEW_OUTCOME_IN_DOUBT",
 	}
 	PreviewOutcome_value = map[string]int32{
 		"PREVIEW_OUTCOME_UNSPECIFIED":      0,
@@ -278,6 +282,7 @@ var (
 		"PREVIEW_OUTCOME_BUDGET_EXHAUSTED": 7,
 		"PREVIEW_OUTCOME_INTENT_OPEN":      8,
 		"PREVIEW_OUTCOME_STOPPED":          9,
+		"PREVIEW_OUTCOME_IN_DOUBT":         10,
 	}
 )
 
@@ -1689,7 +1694,7 @@ const file_onceward_v1_action_service_proto_rawDesc = "" +
 	"\x14DISPOSITION_REPLAYED\x10\x02\x12\x16\n" +
 	"\x12DISPOSITION_JOINED\x10\x03\x12\x18\n" +
 	"\x14DISPOSITION_ACCEPTED\x10\x04\x12\x18\n" +
-	"\x14DISPOSITION_OBSERVED\x10\x05*\xc5\x02\n" +
+	"\x14DISPOSITION_OBSERVED\x10\x05*\xe3\x02\n" +
 	"\x0ePreviewOutcome\x12\x1f\n" +
 	"\x1bPREVIEW_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17PREVIEW_OUTCOME_EXECUTE\x10\x01\x12\x1a\n" +
@@ -1700,7 +1705,9 @@ const file_onceward_v1_action_service_proto_rawDesc = "" +
 	"\x17PREVIEW_OUTCOME_OBSERVE\x10\x06\x12$\n" +
 	" PREVIEW_OUTCOME_BUDGET_EXHAUSTED\x10\a\x12\x1f\n" +
 	"\x1bPREVIEW_OUTCOME_INTENT_OPEN\x10\b\x12\x1b\n" +
-	"\x17PREVIEW_OUTCOME_STOPPED\x10\t2\xaa\x04\n" +
+	"\x17PREVIEW_OUTCOME_STOPPED\x10\t\x12\x1c\n" +
+	"\x18PREVIEW_OUTCOME_IN_DOUBT\x10\n" +
+	"2\xaa\x04\n" +
 	"\rActionService\x12V\n" +
 	"\rRequestAction\x12!.onceward.v1.RequestActionRequest\x1a\".onceward.v1.RequestActionResponse\x12V\n" +
 	"\rPreviewAction\x12!.onceward.v1.PreviewActionRequest\x1a\".onceward.v1.PreviewActionResponse\x12S\n" +

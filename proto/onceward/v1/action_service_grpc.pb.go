@@ -53,6 +53,8 @@ const (
 //	                     INTENT_QUIET: it succeeded a short time ago; where a second one is meant, name it
 //	                     in distinct_from_operation_id [as INTENT_OPEN, and quiet_until, RFC 3339]
 //	                     STOPPED: by a kill switch [reason, and action_type or provider where it is for one]
+//	                     LEDGER_RESTORED: a correction of what failed before the ledger was restored from a
+//	                     backup, and which may have been made in the time that was lost; nothing was sent
 //	RESOURCE_EXHAUSTED   BUDGET_EXHAUSTED, RATE_LIMITED (with QuotaFailure, and RetryInfo where it is known
 //	                     when there is room again) [budget, subject, limit, used, wanted, and free_at, RFC 3339]
 //	                     OVERLOADED (with RetryInfo)
@@ -192,6 +194,8 @@ func (c *actionServiceClient) CancelOperation(ctx context.Context, in *CancelOpe
 //	                     INTENT_QUIET: it succeeded a short time ago; where a second one is meant, name it
 //	                     in distinct_from_operation_id [as INTENT_OPEN, and quiet_until, RFC 3339]
 //	                     STOPPED: by a kill switch [reason, and action_type or provider where it is for one]
+//	                     LEDGER_RESTORED: a correction of what failed before the ledger was restored from a
+//	                     backup, and which may have been made in the time that was lost; nothing was sent
 //	RESOURCE_EXHAUSTED   BUDGET_EXHAUSTED, RATE_LIMITED (with QuotaFailure, and RetryInfo where it is known
 //	                     when there is room again) [budget, subject, limit, used, wanted, and free_at, RFC 3339]
 //	                     OVERLOADED (with RetryInfo)
