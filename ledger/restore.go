@@ -27,6 +27,11 @@ type Restore struct {
 // InForce reports whether nobody has ended it.
 func (r Restore) InForce() bool { return r.EndedAt.IsZero() }
 
+// Forgot reports whether a correction of a failed operation may be among what was
+// lost: it had failed before the recovery began. What is learned of it later makes no
+// difference.
+func (r Restore) Forgot(failed Operation) bool { return !failed.SettledAt.After(r.BegunAt) }
+
 // Clearance ends a restore for a part of what it is about.
 type Clearance struct {
 	Tenant     string // or AllTenants, with an action type

@@ -232,8 +232,8 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 	}
 	op, err := correct()
 	if errors.Is(err, ledger.ErrFenced) {
-		restored, unread := s.restoreOf(ctx, existing.Tenant, existing.ActionType)
-		if unread == nil && restored != nil && !existing.UpdatedAt.After(restored.BegunAt) {
+		restored, unread := s.RestoreOf(ctx, existing.Tenant, existing.ActionType)
+		if unread == nil && restored != nil && restored.Forgot(existing) {
 			return ledger.Operation{}, &ledger.RestoredError{Restore: *restored}
 		}
 	}

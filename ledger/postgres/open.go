@@ -68,7 +68,7 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
 		}
-		if restored, err = s.restoreOf(ctx, o.Operation.Tenant, o.Operation.ActionType); err != nil {
+		if restored, err = s.RestoreOf(ctx, o.Operation.Tenant, o.Operation.ActionType); err != nil {
 			return ledger.Operation{}, false, err
 		}
 		if restored != nil {

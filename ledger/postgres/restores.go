@@ -152,8 +152,9 @@ func (s *Store) RestoreCounts(ctx context.Context, since time.Time) (ledger.Rest
 	return c, unavailable(err)
 }
 
-// restoreOf returns what is in force for an action of a tenant, or nil.
-func (s *Store) restoreOf(ctx context.Context, tenant, actionType string) (*ledger.Restore, error) {
+// RestoreOf returns what is in force for an action of a tenant, or nil: of several
+// restores the widest time that was lost, and the latest beginning.
+func (s *Store) RestoreOf(ctx context.Context, tenant, actionType string) (*ledger.Restore, error) {
 	var r ledger.Restore
 	err := s.pool.QueryRow(ctx, restoreOfSQL, pgx.NamedArgs{"tenant": tenant, "action_type": actionType}).Scan(&r.LostFrom, &r.LostUntil, &r.BegunAt)
 	if errors.Is(err, pgx.ErrNoRows) {

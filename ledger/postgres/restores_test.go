@@ -291,10 +291,17 @@ func TestRestoredLedgerTakesNoOldCorrections(t *testing.T) {
 	}
 	plain := inState(t, before, ledger.Failed)
 	holding := ledgertest.Brought(t, before, ledgertest.Open(t, before, ledgertest.Holding(ledgertest.Opening(acme), ledgertest.Charge("c", "5", "10"))), ledger.Failed)
+	noted := inState(t, before, ledger.Failed)
 	before.Close()
 	restored(t, db, lost())
 	store, owner := db.Open(t), owned(t, db)
-	for what, op := range map[string]ledger.Operation{"plain": plain, "with holds": holding} {
+	// A provider says again what it had said, or something that proves nothing: it had
+	// failed before all the same.
+	noted, err = store.AddEvidence(t.Context(), ledger.Evidence{Operation: noted, Actor: "reconciler", Detail: "at work on it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, op := range map[string]ledger.Operation{"plain": plain, "with holds": holding, "noted since": noted} {
 		unchanged(t, db, op, what+": a correction", func() {
 			var lost *ledger.RestoredError
 			if _, err := ledgertest.Move(t.Context(), store, op, ledger.Correct); !errors.As(err, &lost) {
