@@ -61,6 +61,9 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 		}
 	}
 	explainPolicy(resp, a)
+	if err := s.previewRestored(ctx, a, resp); err != nil {
+		return nil, err
+	}
 	if resp.Existing != nil && resp.Outcome == oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE {
 		resp.Explanation = "It would be sent: the failed operation would be corrected."
 	}
@@ -119,6 +122,26 @@ func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewa
 	return true, nil
 }
 
+// previewRestored says what becomes of what would be sent or asked for, in a ledger
+// that was restored. A correction that may be among what was lost fails as it would be
+// refused.
+func (s *Server) previewRestored(ctx context.Context, a *admission, resp *oncewardv1.PreviewActionResponse) error {
+	if o := resp.Outcome; o != oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE && o != oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL {
+		return nil
+	}
+	restored, err := s.Ledger.RestoreOf(ctx, a.principal.Tenant, a.action.Spec.Type)
+	switch {
+	case err != nil || restored == nil:
+		return err
+	case resp.Existing == nil:
+		resp.Outcome = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT
+		resp.Explanation = "It would be recorded in doubt, not sent, and looked for: the records were restored from a backup, and it may have happened in the time that is missing."
+	case restored.Forgot(*a.corrects):
+		return &ledger.RestoredError{Restore: *restored}
+	}
+	return nil
+}
+
 // previewHolds completes a preview with the budgets as they are, and refuses by
 // what a claim would be refused by now: kill switches, budgets, intents.
 func (s *Server) previewHolds(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest, resp *oncewardv1.PreviewActionResponse) error {
@@ -136,7 +159,8 @@ func (s *Server) previewHolds(ctx context.Context, a *admission, req *oncewardv1
 		}
 	}
 	switch resp.Outcome {
-	case oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE, oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL:
+	case oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE, oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REQUIRE_APPROVAL,
+		oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT:
 	default:
 		return nil
 	}
@@ -144,7 +168,8 @@ func (s *Server) previewHolds(ctx context.Context, a *admission, req *oncewardv1
 	if err != nil {
 		return err
 	}
-	if stopped != nil {
+	// What is in doubt is recorded although it is stopped: it sends nothing.
+	if stopped != nil && resp.Outcome != oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT {
 		resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_STOPPED, sentence(stopRefusal(stopped).message)
 		return nil
 	}

@@ -39,6 +39,7 @@ type Ledger interface {
 	Review(ctx context.Context, tenant, id string) (ledger.Review, string, error)
 	OpenReviews(ctx context.Context, tenant, after string, limit int) ([]ledger.OpenReview, error)
 	AddApproval(ctx context.Context, tenant, reviewID string, a ledger.Approval) (ledger.Review, error)
+	RestoreOf(ctx context.Context, tenant, actionType string) (*ledger.Restore, error)
 	Rebind(ctx context.Context, tenant, reviewID, policyVersion string, required int, detail string) (ledger.Review, error)
 	Statistics
 	Observer

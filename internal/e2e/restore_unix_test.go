@@ -123,6 +123,15 @@ func resolved(t *testing.T, w *apptest.World, r *apptest.Replica, id string, req
 	}
 }
 
+// foretold checks what a preview says of a request.
+func foretold(t *testing.T, w *apptest.World, r *apptest.Replica, req *oncewardv1.RequestActionRequest, want oncewardv1.PreviewOutcome) {
+	t.Helper()
+	resp, err := r.Actions.PreviewAction(apptest.As(t.Context(), w.Agent), &oncewardv1.PreviewActionRequest{Request: req})
+	if err != nil || resp.GetOutcome() != want {
+		t.Errorf("a preview says %s: %s, %v; want %s", resp.GetOutcome(), resp.GetExplanation(), err, want)
+	}
+}
+
 func didNotHappen() *oncewardv1.ResolveReviewRequest {
 	return &oncewardv1.ResolveReviewRequest{Decision: &oncewardv1.ResolveReviewRequest_NotApplied{
 		NotApplied: &oncewardv1.NotApplied{Then: oncewardv1.NotAppliedThen_NOT_APPLIED_THEN_RETRY},
@@ -165,6 +174,9 @@ func TestLaw01_RestoredLedgerResendsNothing(t *testing.T) {
 			t.Errorf("%s: %v, and then %v", name, first, second)
 		}
 	}
+	foretold(t, w, r, refund().request("fresh"), oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT)
+	foretold(t, w, r, apptest.Refund("ch_fresh_large", 7000, "run_fresh_large"), oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_IN_DOUBT)
+	foretold(t, w, r, invoice().request("early"), oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REPLAY)
 	fresh := w.AskIn(t, r, refund().request("fresh"), needsReview).GetOperation().GetId()
 	freshLarge := w.AskIn(t, r, apptest.Refund("ch_fresh_large", 7000, "run_fresh_large"), needsReview).GetOperation().GetId()
 	w.WantEffects(t, d.effects())
@@ -175,6 +187,8 @@ func TestLaw01_RestoredLedgerResendsNothing(t *testing.T) {
 	correction := apptest.Refund("ch_corrected", 400, "run_refused")
 	correction.CorrectsOperationId = d.refused.GetId()
 	_, err = w.Try(t.Context(), r, correction)
+	apptest.WantReason(t, err, codes.FailedPrecondition, "LEDGER_RESTORED")
+	_, err = r.Actions.PreviewAction(apptest.As(t.Context(), w.Agent), &oncewardv1.PreviewActionRequest{Request: correction})
 	apptest.WantReason(t, err, codes.FailedPrecondition, "LEDGER_RESTORED")
 	w.WantEffects(t, d.effects())
 
@@ -201,6 +215,7 @@ func TestLaw01_RestoredLedgerResendsNothing(t *testing.T) {
 	if err := owner.EndRestore(t.Context(), "operator:test", "nobody asks again"); err != nil {
 		t.Fatal(err)
 	}
+	foretold(t, w, r, invoice().request("afterwards"), oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_EXECUTE)
 	w.WantOneEffect(t, w.AskIn(t, r, invoice().request("afterwards"), succeeded).GetOperation().GetId())
 	w.AskIn(t, r, correction, succeeded)
 	w.AskIn(t, r, d.late["invoice"], needsReview) // what is in doubt stays so
