@@ -8,6 +8,7 @@ import "time"
 type Census struct {
 	Open     []OpenCount
 	Switches map[SwitchScope]int // kill switches that are set
+	Restores int                 // that are in force, for whomever
 }
 
 // OpenCount is about the open operations of an action type in a state.

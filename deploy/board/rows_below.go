@@ -62,12 +62,17 @@ func budgets() []panel {
 			},
 		},
 		{
-			title: "Kill switches", look: lines, width: 12, unit: "short",
+			title: "Kill switches", look: lines, width: 8, unit: "short",
 			about:   "Stops that are set, by what they stop. See them with: onceward stops",
 			queries: []query{{`max by (scope) (onceward_kill_switches)`, "{{scope}}"}},
 		},
 		{
-			title: "Refused files", look: lines, width: 12, unit: "short",
+			title: "Recovery of a restored ledger", look: lines, width: 8, unit: "short",
+			about:   "Restores that nobody has ended: above 0 new operations are recorded in doubt and not sent. How far it is: onceward restore status",
+			queries: []query{{`max(onceward_restores)`, "in force"}},
+		},
+		{
+			title: "Refused files", look: lines, width: 8, unit: "short",
 			about:   "1 while a replica refuses changed definitions or policies and goes on with the former ones. It would not start with the new ones.",
 			queries: []query{{`max by (instance, kind) (onceward_reload_failures)`, "{{instance}} {{kind}}"}},
 		},

@@ -151,6 +151,7 @@ type App struct {
 	admin      *http.Server // nil without Admin
 	probe      *admin.Probe
 	leaving    atomic.Bool // the end was asked for
+	recovering atomic.Bool // a restore of the ledger is in force, as the last look saw
 }
 
 // ErrPlainText: the API would listen without TLS where others can reach it.

@@ -53,7 +53,7 @@ func openStore(ctx context.Context, c Config) (*postgres.Store, error) {
 // newProbe looks at the ledger, for health checks, readiness and metrics.
 func (a *App) newProbe() *admin.Probe {
 	return admin.NewProbe(admin.ProbeOptions{
-		Look: a.store.Look, Interval: a.ProbeInterval,
+		Look: a.look, Interval: a.ProbeInterval,
 		Looked: func(err error) {
 			if a.Telemetry != nil {
 				a.Telemetry.Ledger.Looked(err == nil)
@@ -68,6 +68,16 @@ func (a *App) newProbe() *admin.Probe {
 			a.Log.Info("the ledger is back: ready")
 		},
 	})
+}
+
+// look looks at the ledger once, and tells when a recovery begins to be in force or has
+// ended.
+func (a *App) look(ctx context.Context) error {
+	restored, err := a.store.Look(ctx)
+	if err == nil && a.recovering.Swap(restored) && !restored {
+		a.Log.Info("the recovery of the restored ledger has ended: new operations are sent again")
+	}
+	return err
 }
 
 // newAdmin makes the server of those who run the process; nil where it has no listener.
@@ -89,6 +99,9 @@ func (a *App) ready() []admin.Check {
 		check("definitions", len(a.Registry.All()) > 0, "there are no action types"),
 		check("policies", a.Policies != nil, "there are no policies"),
 	)
+	if a.recovering.Load() { // nothing that another replica would do otherwise
+		checks = append(checks, admin.Check{Name: "recovery", OK: true, Reason: "the ledger was restored from a backup: new operations are recorded in doubt and not sent"})
+	}
 	if a.leaving.Load() {
 		return append(checks, check("staying", false, "the process is shutting down"))
 	}

@@ -202,6 +202,18 @@ func TestLook(t *testing.T) {
 		t.Errorf("the owner may change the record: %+v", f)
 	}
 
+	if f, found := at(findings, "recovery"); found {
+		t.Errorf("nothing was restored: %+v", f)
+	}
+	db.Exec(t, `INSERT INTO restores (id, lost_from, lost_until, begun_at, begun_by) VALUES (gen_random_uuid(), now() - interval '1 hour', now(), '2026-11-30T09:00:00Z', 'test')`)
+	if f, _ := at(look(db.Serve(t)), "recovery"); f.Level != Warn || !strings.Contains(f.Seen, "since 2026-11-30T09:00:00Z") {
+		t.Errorf("a recovery is in force: %+v", f)
+	}
+	db.Exec(t, `DROP TABLE restores CASCADE`)
+	if f, found := at(look(db.Serve(t)), "recovery"); found {
+		t.Errorf("a schema without restores: %+v", f)
+	}
+
 	// A worker that died, with nobody to notice.
 	op := ledgertest.InState(t, store, tenant, ledger.Running)
 	db.Age(t, op, time.Hour)

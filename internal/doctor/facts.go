@@ -16,6 +16,9 @@ var factsSQL string
 //go:embed ledger.sql
 var ledgerSQL string
 
+//go:embed restores.sql
+var restoresSQL string
+
 // facts are what a database says of itself (facts.sql).
 type facts struct {
 	VersionNum          int      `db:"version_num"`
@@ -45,6 +48,7 @@ type facts struct {
 	Migrated            bool     `db:"migrated"`
 	SeesVersion         bool     `db:"sees_version"`
 	SeesLedger          bool     `db:"sees_ledger"`
+	SeesRestores        bool     `db:"sees_restores"`
 	MayChangeRecord     bool     `db:"may_change_record"`
 }
 
@@ -103,7 +107,21 @@ func (d Database) Look(ctx context.Context, conn *pgx.Conn) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(findings, d.judgeHoldings(h)...), nil
+	findings = append(findings, d.judgeHoldings(h)...)
+	if !f.SeesRestores { // a schema from before there were any
+		return findings, nil
+	}
+	r, err := collect[recovery](ctx, conn, restoresSQL)
+	if err != nil {
+		return nil, err
+	}
+	return append(findings, judgeRecovery(r)...), nil
+}
+
+// recovery is what a ledger says of its restores (restores.sql).
+type recovery struct {
+	InForce int        `db:"in_force"`
+	Since   *time.Time `db:"since"` // nil where none is in force
 }
 
 func collect[T any](ctx context.Context, conn *pgx.Conn, sql string) (T, error) {

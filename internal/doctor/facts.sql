@@ -29,5 +29,6 @@ SELECT
     to_regclass('public.onceward_migrations') IS NOT NULL AS migrated,
     coalesce(has_table_privilege(to_regclass('public.onceward_migrations'), 'SELECT'), false) AS sees_version,
     coalesce(has_table_privilege(to_regclass('public.operations'), 'SELECT'), false) AS sees_ledger,
+    coalesce(has_table_privilege(to_regclass('public.restores'), 'SELECT'), false) AS sees_restores,
     coalesce(has_table_privilege(to_regclass('public.audit_events'), 'UPDATE')
         OR has_table_privilege(to_regclass('public.audit_events'), 'DELETE'), false) AS may_change_record

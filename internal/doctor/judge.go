@@ -201,6 +201,15 @@ func (d Database) judgeHoldings(h holdings) []Finding {
 	return append(findings, judgeTenants(h.Tenants, d.PolicyTenants)...)
 }
 
+// judgeRecovery tells of a recovery that nobody has ended: it does not end by itself.
+func judgeRecovery(r recovery) []Finding {
+	if r.InForce == 0 || r.Since == nil {
+		return nil
+	}
+	return []Finding{warn("recovery", fmt.Sprintf("the ledger was restored, and since %s new operations are recorded in doubt and not sent", r.Since.UTC().Format(time.RFC3339)),
+		"onceward restore status shows how far it is; docs/backup-restore.md says when to end it")}
+}
+
 // judgeTenants compares those in the ledger with those that have a policy.
 func judgeTenants(known, governed []string) []Finding {
 	if governed == nil {

@@ -168,6 +168,7 @@ var (
 	openCount   = prometheus.NewDesc("onceward_operations", "Open operations in the ledger.", []string{"action_type", "state"}, nil)
 	openOldest  = prometheus.NewDesc("onceward_oldest_operation_age_seconds", "Age of the oldest open operation in a state; 0 without one.", []string{"state"}, nil)
 	openOverdue = prometheus.NewDesc("onceward_overdue_operations", "Open operations that somebody should have worked on a minute ago.", []string{"state"}, nil)
+	restores    = prometheus.NewDesc("onceward_restores", "Restores of the ledger whose recovery has not been ended.", nil, nil)
 	switches    = prometheus.NewDesc("onceward_kill_switches", "Kill switches set.", []string{"scope"}, nil)
 )
 
@@ -182,7 +183,7 @@ func (o *openOperations) counted(c ledger.Census, ok bool) {
 
 // Describe implements prometheus.Collector.
 func (*openOperations) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openCount, openOldest, openOverdue, switches} {
+	for _, d := range []*prometheus.Desc{openCount, openOldest, openOverdue, switches, restores} {
 		to <- d
 	}
 }
@@ -216,6 +217,7 @@ func (o *openOperations) Collect(to chan<- prometheus.Metric) {
 	for _, scope := range ledger.SwitchScopes() {
 		to <- gauge(switches, float64(o.census.Switches[scope]), string(scope))
 	}
+	to <- gauge(restores, float64(o.census.Restores))
 }
 
 func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {

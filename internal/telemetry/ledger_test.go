@@ -57,7 +57,7 @@ func wantShown(t *testing.T, r *prometheus.Registry, names, lines string) {
 	}
 }
 
-const openMetrics = "onceward_operations onceward_oldest_operation_age_seconds onceward_overdue_operations onceward_kill_switches"
+const openMetrics = "onceward_operations onceward_oldest_operation_age_seconds onceward_overdue_operations onceward_kill_switches onceward_restores"
 
 func TestCensusIsTold(t *testing.T) {
 	t.Parallel()
@@ -73,6 +73,7 @@ func TestCensusIsTold(t *testing.T) {
 			{State: ledger.NeedsReview, Count: 100, Oldest: time.Hour},
 		},
 		Switches: map[ledger.SwitchScope]int{ledger.SwitchProvider: 2},
+		Restores: 1,
 	}, true)
 	rest := `
 		onceward_kill_switches{scope="action_type"} 0
@@ -90,7 +91,8 @@ func TestCensusIsTold(t *testing.T) {
 		onceward_overdue_operations{state="needs_review"} 1
 		onceward_overdue_operations{state="pending"} 0
 		onceward_overdue_operations{state="running"} 0
-		onceward_overdue_operations{state="unknown"} 1`
+		onceward_overdue_operations{state="unknown"} 1
+		onceward_restores 1`
 	wantShown(t, r, openMetrics, rest)
 
 	// What is gone is 0, and no gap.

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -38,23 +40,27 @@ type censusLimits struct{ rows, reviews int }
 // ErrStandby: what answers is a standby, on which nothing can be claimed.
 var ErrStandby = errors.New("ledger: this is a read-only standby; claims are decided on the primary: point the database url there (target_session_attrs=read-write)")
 
-// Look checks that the ledger answers and that this program can write to it. It
-// does not wait for requests. ledger.ErrUnavailable: it does not answer; ErrStandby;
-// ErrOldSchema: its schema is not the one that this program knows.
-func (s *Store) Look(ctx context.Context) error {
+// Look checks that the ledger answers and that this program can write to it, and
+// reports whether a restore is in force for anybody. It does not wait for requests.
+// ledger.ErrUnavailable: it does not answer; ErrStandby; ErrOldSchema: its schema is not
+// the one that this program knows.
+func (s *Store) Look(ctx context.Context) (restored bool, err error) {
 	names, columns := knownTypes()
-	var recovery bool
+	var standby bool
 	var known int
-	err := s.looks.QueryRow(ctx, lookSQL, pgx.NamedArgs{"names": names, "columns": columns}).Scan(&recovery, &known)
+	err = s.looks.QueryRow(ctx, lookSQL, pgx.NamedArgs{"names": names, "columns": columns}).Scan(&standby, &known, &restored)
+	var refused *pgconn.PgError
 	switch {
+	case errors.As(err, &refused) && refused.Code == pgerrcode.UndefinedTable: // restores
+		return false, ErrOldSchema
 	case err != nil:
-		return unavailable(err)
-	case recovery:
-		return ErrStandby
+		return false, unavailable(err)
+	case standby:
+		return false, ErrStandby
 	case known != len(names):
-		return ErrOldSchema
+		return false, ErrOldSchema
 	}
-	return nil
+	return restored, nil
 }
 
 // knownTypes are the row types that this program sends, with how many columns each
@@ -101,8 +107,11 @@ func queueCensus(batch *pgx.Batch, l censusLimits, read func(pgx.Rows) error) {
 	batch.Queue(censusSQL, pgx.NamedArgs{"limit": l.rows, "reviews": l.reviews}).Query(read)
 }
 
-// switchRow is what stands for a state in a row about kill switches.
-const switchRow = "switch"
+// What stands for a state in a row about kill switches, and in that about restores.
+const (
+	switchRow  = "switch"
+	restoreRow = "restore"
+)
 
 func readCensus(rows pgx.Rows, census *ledger.Census) error {
 	var kind, of string
@@ -111,8 +120,12 @@ func readCensus(rows pgx.Rows, census *ledger.Census) error {
 	named := ledger.OpenCount{} // reviews whose action type was looked at
 	var reviews ledger.OpenCount
 	_, err := pgx.ForEachRow(rows, []any{&kind, &of, &n, &overdue, &age}, func() error {
-		if kind == switchRow {
+		switch kind {
+		case switchRow:
 			census.Switches[ledger.SwitchScope(of)] = n
+			return nil
+		case restoreRow:
+			census.Restores = n
 			return nil
 		}
 		c := ledger.OpenCount{

@@ -118,7 +118,7 @@ func TestLookBesideAPoolThatIsUsedUp(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := store.Look(soon); err != nil {
+	if _, err := store.Look(soon); err != nil {
 		t.Errorf("Look: %v", err)
 	}
 	if _, err := store.Census(soon); err != nil {
@@ -138,17 +138,43 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	if err := store.Look(t.Context()); err != nil {
-		t.Error(err)
+	look := func() (restored bool) {
+		t.Helper()
+		restored, err := store.Look(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		return restored
+	}
+	fails := func(what string, want error) {
+		t.Helper()
+		_, err := store.Look(t.Context())
+		wantError(t, "Look at "+what, err, want)
+	}
+	if look() {
+		t.Error("nothing was restored")
+	}
+	db.Exec(t, `INSERT INTO restores (id, lost_from, lost_until, begun_by) VALUES (gen_random_uuid(), now(), now(), 'test')`)
+	if !look() {
+		t.Error("a restore is in force, and Look does not see it")
+	}
+	if census, err := store.Census(t.Context()); err != nil || census.Restores != 1 {
+		t.Errorf("the census has %d restores, %v", census.Restores, err)
+	}
+	db.Exec(t, `UPDATE restores SET ended_at = now(), ended_by = 'test'`)
+	if look() {
+		t.Error("the restore has ended")
 	}
 	db.Exec(t, `ALTER TYPE review_row ADD ATTRIBUTE another text`)
-	wantError(t, "Look at another schema", store.Look(t.Context()), postgres.ErrOldSchema)
+	fails("another schema", postgres.ErrOldSchema)
 	db.Exec(t, `ALTER TYPE review_row DROP ATTRIBUTE another`)
+	db.Exec(t, `ALTER TABLE restores RENAME TO gone`)
+	fails("a schema from before there were restores", postgres.ErrOldSchema)
 	if n := watch.unanswered.Load(); n != 0 {
 		t.Errorf("%d statements without an answer", n)
 	}
 	server.Kill(t)
-	wantError(t, "Look at a ledger that is away", store.Look(t.Context()), ledger.ErrUnavailable)
+	fails("a ledger that is away", ledger.ErrUnavailable)
 	_, err = store.Census(t.Context())
 	wantError(t, "Census of a ledger that is away", err, ledger.ErrUnavailable)
 	if n := watch.unanswered.Load(); n < 2 {

@@ -43,3 +43,5 @@ SELECT status, action_type, n, overdue, greatest(coalesce(extract(epoch FROM t.n
 UNION ALL
 SELECT 'switch', CASE WHEN action_type <> '' THEN 'action_type' WHEN provider <> '' THEN 'provider' WHEN tenant_id <> '*' THEN 'tenant' ELSE 'installation' END,
     count(*), 0, 0 FROM kill_switches GROUP BY 2
+UNION ALL
+SELECT 'restore', '', count(*), 0, 0 FROM restores WHERE tenant_id = '*' AND ended_at IS NULL
