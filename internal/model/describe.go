@@ -31,7 +31,11 @@ func (m *Model) Describe(w World) string {
 				}
 			}
 		}
+		line += [...]string{"", "; LOST", "; recovering", "; restored, and nobody said so"}[k.Loss]
 		line += fmt.Sprintf("; provider: %d made", k.Provider.Effects)
+		if k.Provider.Strange > 0 {
+			line += " under a forgotten id"
+		}
 		for a := range slots {
 			if k.Requests[a].UnderWay {
 				line += fmt.Sprintf(", attempt %d under way", a+1)
@@ -57,6 +61,7 @@ var told = map[Kind]string{
 	LooksInVain: "reconciler %[1]d looks, and learns nothing", Acts: "reconciler %[1]d acts on what it found", DiesRepairing: "reconciler %[1]d dies",
 	Watches: "a late landing is looked for", Lapses: "the question lapses", Decides: "a reviewer decides: ",
 	Finishes: "the provider finishes", GivesUp: "the provider ends it without an effect", Says: "the provider says so by itself",
+	BacksUp: "the ledger is backed up", Loses: "the ledger is lost, and comes back as it was at the backup", Begins: "the ledger is served again",
 	Forgets: "the operation is swept", Passes: "a tick passes",
 }
 

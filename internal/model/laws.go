@@ -83,8 +83,8 @@ func proofs(m *Model, _, after *Key, _ int, _ Step) string {
 	r := after.Row
 	state, effect, made := m.state(r), m.effect(r), int(after.Provider.Effects)
 	switch {
-	case !r.Exists:
-		return ""
+	case !r.Exists, after.Loss == Lost, r.Old:
+		return "" // it knows nothing of the time that was lost
 	case state == ledger.Failed && made > 0:
 		return "it is called failed, and the provider holds its effect"
 	case state == ledger.Pending && made > 0:
@@ -107,11 +107,16 @@ func proofs(m *Model, _, after *Key, _ int, _ Step) string {
 
 func notBlindly(m *Model, before, after *Key, key int, s Step) string {
 	from, to := m.state(before.Row), m.state(after.Row)
-	if from == to && before.Row.Attempt == after.Row.Attempt {
+	if from == to && before.Row.Attempt == after.Row.Attempt || s.kind() == Loses {
 		return ""
 	}
 	worker := s.byWorker() && int(s.Key) == key
+	restored := m.names.text(before.Row.Reason) == ledger.ReasonRestored
 	switch {
+	case from == ledger.New && to != ledger.Unknown && before.Loss == Recovering:
+		return fmt.Sprintf("its key may be one that was forgotten, and it is %s", to)
+	case from == ledger.Unknown && restored && to != ledger.Succeeded && to != ledger.NeedsReview:
+		return fmt.Sprintf("nobody found it since the restore, and no person was asked, and it is %s", to)
 	case s.kind() == LeaseEnds && (to != ledger.Unknown || !after.Row.InDoubt):
 		return fmt.Sprintf("the lease ran out, and the operation is %s", to)
 	case from == ledger.Running && (to == ledger.Pending || to == ledger.Failed) && !(worker && s.Who+1 == before.Row.Attempt):
@@ -128,6 +133,8 @@ func sameArguments(_ *Model, before, after *Key, _ int, s Step) string {
 	switch {
 	case s.kind() == Asks && before.Row.Exists && *before != *after:
 		return "a request under a taken key changed something"
+	case s.kind() == Loses:
+		return ""
 	case before.Row.Exists && after.Row.Exists && before.Row.Args != after.Row.Args && s.kind() != Corrects:
 		return "arguments changed, and nobody corrected them"
 	case s.kind() == Asks && before.Buried && after.Row.Exists:
@@ -139,6 +146,8 @@ func sameArguments(_ *Model, before, after *Key, _ int, s Step) string {
 func oneReceipt(m *Model, before, after *Key, _ int, s Step) string {
 	r := after.Row
 	switch {
+	case s.kind() == Loses || after.Loss == Lost:
+		return ""
 	case before.Told != 0 && after.Told != before.Told:
 		return "callers get another receipt than before"
 	case after.Told != 0 && !after.Buried && (m.state(r) != ledger.Succeeded || r.Receipt != after.Told):
@@ -176,7 +185,7 @@ func fenced(m *Model, before, after *Key, key int, s Step) string {
 
 func unresolvedStays(m *Model, before, after *Key, _ int, s Step) string {
 	from := m.state(before.Row)
-	if !before.Row.Exists || from.Final() {
+	if !before.Row.Exists || from.Final() || s.kind() == Loses {
 		return ""
 	}
 	to := m.state(after.Row)
@@ -192,7 +201,7 @@ func unresolvedStays(m *Model, before, after *Key, _ int, s Step) string {
 }
 
 func audited(m *Model, before, after *Key, key int, s Step) string {
-	if int(s.Key) != key || s.kind() == Forgets {
+	if int(s.Key) != key || s.kind() == Forgets || s.kind() == Loses {
 		return ""
 	}
 	state := m.state(before.Row)

@@ -121,6 +121,15 @@ func TestLaw04_DoubtIsNeverRetriedBlindly(t *testing.T) {
 			after.Row.InDoubt = false
 		}, nil},
 		breach{"a reconciler that ends a running operation", step(Acts), func(m *Model, _, after *Key) { m.set(&after.Row, ledger.Failed, ledger.EffectNotApplied) }, nil},
+		breach{"a new key that is claimed in a restored ledger", step(Asks), func(_ *Model, before, _ *Key) { before.Row, before.Loss = Row{}, Recovering }, nil},
+		breach{"a restored doubt that is replayed", step(Looks), func(m *Model, before, after *Key) {
+			unknownTo(ledger.Running)(m, before, after)
+			before.Row.Reason = m.names.number(ledger.ReasonRestored)
+		}, nil},
+		breach{"a restored doubt that ends by absence", step(Acts), func(m *Model, before, after *Key) {
+			unknownTo(ledger.Failed)(m, before, after)
+			before.Row.Reason = m.names.number(ledger.ReasonRestored)
+		}, nil},
 		breach{"a replay without a key", step(Looks), unknownTo(ledger.Running), nil},
 		breach{"another try without a look-up", step(Looks), unknownTo(ledger.Pending), nil})
 }

@@ -22,7 +22,10 @@ func (m *Model) open(w *World, key int, args uint8) {
 		Horizon: never, LeaseEnds: never, Next: never, WindowEnds: never, WatchEnds: never, ReviewEnds: never,
 	}
 	event := ledger.Claim
-	if m.Approval {
+	switch {
+	case k.Loss == Recovering:
+		event = ledger.Doubt
+	case m.Approval:
 		event = ledger.Escalate
 		k.Row.Review, k.Row.ReviewEnds = m.names.number(string(ledger.ApprovalRequired)), 2
 	}
@@ -32,9 +35,14 @@ func (m *Model) open(w *World, key int, args uint8) {
 	}
 	k.Row.State, k.Row.Event = m.names.number(string(to)), m.names.number(string(event))
 	m.moved = append(m.moved, event)
-	if to == ledger.Running {
+	switch to {
+	case ledger.Running:
 		k.Row.Effect = m.names.number(string(ledger.EffectUnknown))
 		m.begin(k)
+	case ledger.Unknown:
+		k.Row.Effect, k.Row.Reason = m.names.number(string(ledger.EffectUnknown)), m.names.number(ledger.ReasonRestored)
+		k.Row.InDoubt, k.Row.Next = true, 0
+	default: // asks a person
 	}
 }
 
@@ -118,7 +126,7 @@ func (m *Model) apply(k *Key, c ledger.Change) error {
 	}
 	r.State, r.Event = m.names.number(string(to)), m.names.number(string(c.Event))
 	r.Effect, r.Reason = m.names.number(string(c.Effect)), m.names.number(c.Reason)
-	r.InDoubt = c.InDoubt || to == ledger.Unknown
+	r.InDoubt, r.Old = c.InDoubt || to == ledger.Unknown, false
 	switch {
 	case c.Event == ledger.Release:
 		r.Reference = 0
@@ -267,7 +275,7 @@ func (m *Model) lease(k *Key, who int) bool {
 // correct brings other arguments under the key: correct.sql.
 func (m *Model) correct(k *Key) bool {
 	r := &k.Row
-	if m.state(*r) != ledger.Failed || m.effect(*r) != ledger.EffectNotApplied || r.Attempt == slots || r.Args != 0 {
+	if m.state(*r) != ledger.Failed || m.effect(*r) != ledger.EffectNotApplied || r.Attempt == slots || r.Args != 0 || r.Old {
 		return false
 	}
 	to, ok := ledger.Next(ledger.Failed, ledger.Correct)

@@ -38,6 +38,17 @@ func (m *Model) land(w *World, key, attempt int, a Answer) bool {
 		return false
 	}
 	epoch := req.Epoch
+	if req.Strange {
+		// Nobody waits for it. The provider knows its key, whatever it was: what makes one
+		// effect of several requests is not looked at here.
+		*req = Request{}
+		if a != AnswersMade || p.Effects > 0 {
+			return false
+		}
+		m.make(p)
+		p.Strange = p.Effects
+		return true
+	}
 	*req = Request{}
 	kind, ref := m.take(p, epoch, a)
 	if worker := &k.Workers[attempt]; worker.Phase == Waiting {
@@ -139,7 +150,7 @@ func (m *Model) finish(k *Key, done bool) bool {
 // find is the truth, as far as look-ups list it.
 func (m *Model) find(p Store) (Finding, uint8) {
 	listed, last := 0, 0
-	for i := range p.Effects {
+	for i := p.Strange; i < p.Effects; i++ {
 		if p.Lag[i] == 0 {
 			listed, last = listed+1, int(i)+1
 		}

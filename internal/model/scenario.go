@@ -23,6 +23,10 @@ type Scenario struct {
 	Approval    bool // a reviewer is asked before anything is sent
 	Corrections bool // a caller corrects what failed
 	Reviewer    bool // somebody answers reviews; without, asking is the end
+	// Disaster: the ledger may be lost once, and come back as it was at a backup or at
+	// the very beginning (docs/decisions/017). With one key, and a provider that says and
+	// finishes nothing by itself.
+	Disaster bool
 	// Faults is how many crashes, lost answers, errors and refusals there may be.
 	Faults int
 	// Depth is how many steps the search goes in the ordinary run of the tests; 0:
@@ -47,6 +51,7 @@ type Provider struct {
 	NoSettleTime  bool // absence counts at once, and while requests are under way
 	LateBytes     bool // a worker that was stopped after its last look at the clock sends when its lease is long over
 	WrongReviewer bool // a reviewer says that nothing was made without having looked
+	NobodySays    bool // that the ledger was restored
 }
 
 // spec is the action type, with a contract that is true of the provider where
@@ -120,6 +125,14 @@ func Scenarios() []Scenario {
 			Provider: Provider{Keys: true, Window: 3, Flight: 1},
 		},
 		{
+			Name: "restored", Depth: 13, Keys: 1, Faults: 1, Reviewer: true, Corrections: true, Disaster: true,
+			Provider: Provider{Keys: true, Window: 3, LookUp: true, Flight: 1},
+		},
+		{
+			Name: "restored, neither", Depth: 14, Keys: 1, Faults: 1, Reviewer: true, Approval: true, Disaster: true,
+			Provider: Provider{Flight: 1},
+		},
+		{
 			Name: "two keys of one intent", Depth: 18, Keys: 2, Faults: 1,
 			Provider: Provider{LookUp: true, Flight: 1},
 		},
@@ -138,6 +151,9 @@ func Broken() map[string]Scenario {
 		},
 		"a worker sends when its lease is long over": {
 			Keys: 1, Faults: 1, Provider: Provider{LookUp: true, Flight: 1, LateBytes: true},
+		},
+		"nobody says that the ledger was restored": {
+			Keys: 1, Disaster: true, Provider: Provider{Keys: true, Window: 3, LookUp: true, Flight: 1, NobodySays: true},
 		},
 		"a reviewer has not looked": {
 			Keys: 1, Faults: 1, Reviewer: true, Provider: Provider{Flight: 1, WrongReviewer: true},

@@ -39,6 +39,9 @@ const (
 	GivesUp                    // the provider ends it without an effect
 	Says                       // the provider's event is weighed
 	Forgets                    // a finished operation is swept
+	BacksUp                    // the ledger is backed up
+	Loses                      // the ledger is lost, and comes back as it was at the backup
+	Begins                     // somebody says so, and it is served again
 	Passes                     // a tick passes
 )
 
@@ -63,6 +66,11 @@ func (m *Model) Steps() []Step {
 				}
 			}
 		}
+	}
+	if m.Disaster {
+		each(Begins, 0, 0)
+		each(BacksUp, 0, 0)
+		each(Loses, 0, 0)
 	}
 	each(Sends, slots, 0)
 	each(IsTooLate, slots, 0)
@@ -100,7 +108,7 @@ func (m *Model) Steps() []Step {
 // it is under way is a fault, and needs one.)
 func (s Step) fair() bool {
 	switch s.kind() {
-	case Sends, IsTooLate, Settles, ReadsAgain, Acts, Looks, Says, Finishes, LeaseEnds, Takes, Retries, Lapses, TimesOut, Passes:
+	case Sends, IsTooLate, Settles, ReadsAgain, Acts, Looks, Says, Finishes, LeaseEnds, Takes, Retries, Lapses, TimesOut, Begins, Passes:
 		return true
 	case Lands:
 		return Answer(s.Arg) == AnswersMade
@@ -133,7 +141,12 @@ func (m *Model) Do(w *World, s Step) (after *World, happens bool, err error) {
 func (m *Model) do(w *World, s Step) (bool, error) {
 	key, who := int(s.Key), int(s.Who)
 	k := &w.Keys[key]
+	if k.Loss == Lost && !s.withoutLedger() {
+		return false, nil
+	}
 	switch s.kind() {
+	case BacksUp, Loses, Begins:
+		return m.disaster(k, s.kind()), nil
 	case Asks:
 		m.asks(w, key, s.Arg)
 		return true, nil

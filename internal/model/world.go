@@ -32,7 +32,21 @@ type Key struct {
 	Buried  bool  // the row was swept, and its key is refused for ever
 	Started uint8 // attempts that a committed row says are running, as bits
 	Told    uint8 // the reference in the receipt that callers got
+
+	Backup Row // that the ledger comes back with, if it is lost
+	Loss   Loss
 }
+
+// Loss is how far a disaster is.
+type Loss uint8
+
+// The stages of a disaster. There is one at most.
+const (
+	NoLoss     Loss = iota
+	Lost            // the ledger is back as it was, and nothing serves it
+	Recovering      // somebody has said so
+	Unsaid          // it is served, and nobody has
+)
 
 // Row is an operation in the ledger. Texts are numbers of the model's names.
 type Row struct {
@@ -43,6 +57,7 @@ type Row struct {
 	Resolves, NegativeReads      uint8
 	Reference, Receipt           uint8
 	Args                         uint8
+	Old                          bool         // it had failed before a recovery began
 	Outcomes                     [slots]uint8 // how its attempts ended
 	Review                       uint8        // the reason of the open review
 
@@ -78,6 +93,7 @@ type Worker struct {
 // Request is a request under way to the provider.
 type Request struct {
 	UnderWay bool
+	Strange  bool  // of an operation that the ledger has forgotten
 	Epoch    uint8 // of its key
 	Left     uint8 // ticks in which it can still land
 }
@@ -93,6 +109,7 @@ type Repair struct {
 // Store is what the provider holds of one key.
 type Store struct {
 	Effects uint8             // that it made
+	Strange uint8             // of those, the first: under an operation id that was forgotten
 	Lag     [maxEffects]uint8 // ticks until look-ups list them
 	Keys    [epochs]StoredKey // by epoch
 	Job     Job
