@@ -72,16 +72,16 @@ func (r *Reconciler) look(ctx context.Context, op ledger.Operation) (result stri
 	switch next := nextStep(op, action.Spec, canLookUp, now, r.Dispatcher.Lease(action.Spec)); next.kind {
 	case replay:
 		result, err := r.replay(ctx, op)
-		var stopped *ledger.StoppedError
-		if !errors.As(err, &stopped) {
+		wait, why, held := heldBack(err)
+		if !held {
 			return result, err
 		}
 		// Nothing may be sent; to ask sends nothing.
-		r.log(op).Info("not replayed: stopped by a kill switch", "reason", stopped.Switch.Reason)
+		r.log(op).Info("not replayed", "reason", why)
 		if canLookUp && op.Resolves < action.Spec.MaxResolves { // the last try is kept for the replay
 			return r.lookUp(ctx, op, action.Spec, looker, args, now)
 		}
-		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
+		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	case lookUp:
 		return r.lookUp(ctx, op, action.Spec, looker, args, now)
 	case wait:
@@ -105,10 +105,29 @@ func (r *Reconciler) withAttempts(ctx context.Context, op ledger.Operation) (led
 	return op, nil
 }
 
+// heldBack reports whether a replay was not sent for a reason that says nothing about
+// the provider's look-up: a kill switch, or enough further attempts in the last minute.
+// (One that does not answer is not asked either.) wait is until it may be sent.
+func heldBack(err error) (wait time.Duration, why string, held bool) {
+	var stopped *ledger.StoppedError
+	var spent *dispatch.RetryBudgetError
+	switch {
+	case errors.As(err, &stopped):
+		return stoppedGap, "stopped by a kill switch: " + stopped.Switch.Reason, true
+	case errors.As(err, &spent):
+		return spent.RetryAfter, "the retry budget is used up", true
+	default:
+		return 0, "", false
+	}
+}
+
 // replay sends the same request with the same provider key again. Its result is of
 // [Reconciler.resolve], as that of lookUp is.
 func (r *Reconciler) replay(ctx context.Context, op ledger.Operation) (result string, err error) {
 	settled, err := r.Dispatcher.Attempt(ctx, op, ledger.Replay, actor)
+	if _, _, held := heldBack(err); held {
+		return "", err
+	}
 	if wait, later := dispatch.Later(err); later {
 		return resultPostponed, r.postpone(ctx, op, ledger.Postponement{Delay: wait, Reason: op.Reason, NegativeReads: op.NegativeReads, Untried: true}, nil)
 	}

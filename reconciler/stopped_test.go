@@ -6,17 +6,23 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/dispatch"
 	"github.com/onceward/onceward/ledger"
 )
 
-// stoppedDesk is a desk at which a kill switch refuses every attempt.
+// stoppedDesk is a desk at which every attempt is refused, by a kill switch unless
+// something else is named.
 type stoppedDesk struct {
 	desk
 	attempts int
+	why      error
 }
 
 func (d *stoppedDesk) Attempt(context.Context, ledger.Operation, ledger.Event, string) (ledger.Operation, error) {
 	d.attempts++
+	if d.why != nil {
+		return ledger.Operation{}, d.why
+	}
 	return ledger.Operation{}, &ledger.StoppedError{Switch: ledger.KillSwitch{Reason: "it runs wild"}}
 }
 
@@ -43,7 +49,7 @@ func TestStoppedPendingOperationWaits(t *testing.T) {
 
 // A doubt that a replay would resolve is looked up instead where it can be, and
 // waits where it cannot.
-func TestStoppedDoubtIsLookedUpOrWaits(t *testing.T) {
+func TestHeldBackDoubtIsLookedUpOrWaits(t *testing.T) {
 	t.Parallel()
 	spec := actions.Spec{}
 	spec.Contract.Keys = actions.KeyRules{Honoured: true, Window: 24 * time.Hour}
@@ -52,17 +58,27 @@ func TestStoppedDoubtIsLookedUpOrWaits(t *testing.T) {
 		return unknown(func(o *ledger.Operation) { o.KeyHorizon, o.Resolves = now.Add(time.Hour), resolves })
 	}
 	found := finds{finding: actions.Finding{Kind: actions.Found, Receipt: actions.Receipt{Reference: "re_1"}}}
+	spent := &dispatch.RetryBudgetError{Provider: "pay", RetryAfter: 4 * time.Second}
+	away := &dispatch.ProviderOpenError{Provider: "pay", RetryAfter: 7 * time.Second}
+	canLook := &actions.Action{Spec: spec, Adapter: found}
 	for name, test := range map[string]struct {
 		action  *actions.Action
 		op      ledger.Operation
+		why     error // of the refusal; nil: a kill switch
 		confirm bool
+		delay   time.Duration // where it waits
 	}{
-		"a look-up finds it":   {&actions.Action{Spec: spec, Adapter: found}, replayable(1), true},
-		"no look-up":           {&actions.Action{Spec: spec}, replayable(1), false},
-		"the last try is kept": {&actions.Action{Spec: spec, Adapter: found}, replayable(spec.MaxResolves), false},
+		"a look-up finds it":                     {canLook, replayable(1), nil, true, 0},
+		"no look-up":                             {&actions.Action{Spec: spec}, replayable(1), nil, false, 30 * time.Second},
+		"the last try is kept":                   {canLook, replayable(spec.MaxResolves), nil, false, 30 * time.Second},
+		"no retry is left: a look-up finds it":   {canLook, replayable(1), spent, true, 0},
+		"no retry is left, no look-up":           {&actions.Action{Spec: spec}, replayable(1), spent, false, 4 * time.Second},
+		"no retry is left: the last try is kept": {canLook, replayable(spec.MaxResolves), spent, false, 4 * time.Second},
+		"a provider that is away is not asked":   {canLook, replayable(1), away, false, 7 * time.Second},
 	} {
 		b := &book{}
 		r, d := stoppedRepair(b, test.action)
+		d.why = test.why
 		test.op.LeaseExpiresAt = now.Add(r.Lease)
 		if err := r.resolve(t.Context(), test.op); err != nil {
 			t.Fatal(err)
@@ -74,7 +90,7 @@ func TestStoppedDoubtIsLookedUpOrWaits(t *testing.T) {
 			if len(b.changes) != 1 || b.changes[0].Event != ledger.Confirm || len(b.postponed) != 0 {
 				t.Errorf("%s: changed %+v, postponed %+v", name, b.changes, b.postponed)
 			}
-		case len(b.changes) != 0 || len(b.postponed) != 1 || !b.postponed[0].Untried || b.postponed[0].Delay != 30*time.Second:
+		case len(b.changes) != 0 || len(b.postponed) != 1 || !b.postponed[0].Untried || b.postponed[0].Delay != test.delay:
 			t.Errorf("%s: changed %+v, postponed %+v", name, b.changes, b.postponed)
 		}
 	}
