@@ -209,9 +209,13 @@ func TestLook(t *testing.T) {
 	if f, _ := at(look(db.Serve(t)), "recovery"); f.Level != Warn || !strings.Contains(f.Seen, "since 2026-11-30T09:00:00Z") {
 		t.Errorf("a recovery is in force: %+v", f)
 	}
-	db.Exec(t, `DROP TABLE restores CASCADE`)
+	db.Exec(t, `ALTER TABLE restores RENAME TO gone`)
 	if f, found := at(look(db.Serve(t)), "recovery"); found {
 		t.Errorf("a schema without restores: %+v", f)
+	}
+	db.Exec(t, `ALTER TABLE gone RENAME TO restores; UPDATE restores SET ended_at = now(), ended_by = 'test'`)
+	if f, found := at(look(db.Serve(t)), "recovery"); found {
+		t.Errorf("it has ended: %+v", f)
 	}
 
 	// A worker that died, with nobody to notice.
