@@ -133,6 +133,25 @@ func inStatements() []Mutant {
 			Package: "ledger/postgres", Run: "^TestLaw05_StoreRefusesOtherArgumentsInEveryState$",
 		},
 		{
+			Name: "a new key is claimed in a restored ledger", Law: "L2",
+			Edits: []Edit{{
+				sql + "open.sql",
+				"AND (n.status = 'unknown') = (EXISTS (SELECT FROM lost) AND EXISTS (SELECT FROM restores_in_force(n.tenant_id, n.action_type)))",
+				"AND (n.status <> 'unknown' OR EXISTS (SELECT FROM lost))",
+			}},
+			Package: "ledger/postgres", Run: "^TestLaw02_RestoredLedgerClaimsNothing$",
+		},
+		{
+			Name: "what was about to be sent is not in doubt after a restore", Law: "L4",
+			Edits:   []Edit{{sql + "restore_doubt.sql", "o.status IN ('pending', 'running', 'unknown', 'needs_review')", "o.status IN ('running', 'unknown', 'needs_review')"}},
+			Package: "ledger/postgres", Run: "^TestLaw04_RestoreDoubtsWhatIsOpen$",
+		},
+		{
+			Name: "what is learned of an old failure lets it be corrected in a restored ledger", Law: "L1",
+			Edits:   []Edit{{sql + "correct.sql", "r WHERE o.window_ends_at - o.retention <= r.begun_at", "r WHERE o.updated_at <= r.begun_at"}},
+			Package: "ledger/postgres", Run: "^TestRestoredLedgerTakesNoOldCorrections$",
+		},
+		{
 			Name: "an operation is read by its id alone", Law: "L10",
 			Edits:   []Edit{{sql + "get.sql", "WHERE e.tenant_id = @tenant AND", "WHERE @tenant::text IS NOT NULL AND"}},
 			Package: "ledger/postgres", Run: "^TestLaw10_",
@@ -196,6 +215,16 @@ func inRepairs() []Mutant {
 			Name: "absence is believed before the settle time", Law: "L3",
 			Edits:   []Edit{{plan, "unsettled := op.DoubtedAt.Add(rules.SettleTime).Sub(now); unsettled > 0", "unsettled := op.DoubtedAt.Add(rules.SettleTime).Sub(now); unsettled > rules.SettleTime"}},
 			Package: "internal/model", Run: "^TestEveryWorld$/^look-up",
+		},
+		{
+			Name: "absence is believed after a restore", Law: "L4",
+			Edits:   []Edit{{plan, "return absence{proved: !restored, ask: restored, negativeReads: reads}", "return absence{proved: true, negativeReads: reads}"}},
+			Package: "reconciler", Run: "^TestOnlyAFindEndsARestoredDoubt$",
+		},
+		{
+			Name: "a restored doubt is replayed", Law: "L4",
+			Edits:   []Edit{{plan, "\tif op.Reason == ledger.ReasonRestored {", "\tif op.Reason == ledger.ReasonRestored && op.Attempt == 0 {"}},
+			Package: "internal/model", Run: "^TestEveryWorld$/^restored$",
 		},
 		{
 			Name: "absence is believed after one read", Law: "L3",
