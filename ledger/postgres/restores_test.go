@@ -302,6 +302,17 @@ func TestRestoredLedgerTakesNoOldCorrections(t *testing.T) {
 			}
 		})
 	}
+	// What comes to light about an old failure (providers send what they could not
+	// deliver again) does not make its corrections known.
+	heard := ledger.Evidence{Operation: plain, Attempt: plain.Attempt, Actor: "webhook", Detail: "the provider says once more that it was refused"}
+	told, err := store.AddEvidence(t.Context(), heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *ledger.RestoredError
+	if _, err := ledgertest.Move(t.Context(), store, told, ledger.Correct); !errors.As(err, &refused) {
+		t.Errorf("after evidence: a correction: %v", err)
+	}
 	// One that failed since is known.
 	if err := owner.ClearRestore(t.Context(), ledger.Clearance{Tenant: "globex", Reason: "to get one that fails", By: "ann"}); err != nil {
 		t.Fatal(err)
@@ -342,6 +353,22 @@ func TestDoubtWithoutAnAttemptIsARestores(t *testing.T) {
 	wantRefused(t, "a birth", err)
 	if _, err := conn.Exec(t.Context(), birth, op.Tenant, op.ID, ledger.ReasonRestored); err != nil {
 		t.Errorf("a birth in a restored ledger: %v", err)
+	}
+}
+
+func TestRestoreTakesAsLongAsItTakes(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	owner := owned(t, db)
+	owner.AnswerWithin(time.Nanosecond)
+	if _, err := owner.Restores(t.Context(), true); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Fatalf("a statement that is bounded: %v", err) // or the rest proves nothing
+	}
+	if _, err := owner.BeginRestore(t.Context(), lost()); err != nil {
+		t.Errorf("begin: %v", err)
+	}
+	if _, err := owner.RestoreCounts(t.Context(), time.Now()); err != nil {
+		t.Errorf("counts: %v", err)
 	}
 }
 
