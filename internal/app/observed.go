@@ -63,12 +63,26 @@ func (l *observedLedger) provider(op *ledger.Operation) string {
 func (l *observedLedger) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation, created bool, err error) {
 	op, created, err = l.Ledger.Open(ctx, o)
 	if created && err == nil {
-		l.moves.Moved(op.Tenant, op.ActionType, string(o.Event), string(op.State))
-		if o.Review != nil {
-			l.moves.ReviewOpened(op.Tenant, op.ActionType, string(o.Review.Reason))
-		}
+		l.opened(&o, &op)
 	}
 	return op, created, err
+}
+
+// opened counts the first move of a new operation: as it was asked for, unless the
+// ledger was restored. Then it is a doubt, and nobody is asked yet.
+func (l *observedLedger) opened(o *ledger.Opening, op *ledger.Operation) {
+	event := o.Event
+	if op.Reason == ledger.ReasonRestored {
+		event = ledger.Doubt
+	}
+	to, _ := ledger.Next(ledger.New, event) // op may have been found when it had moved on
+	l.moves.Moved(op.Tenant, op.ActionType, string(event), string(to))
+	switch {
+	case event == ledger.Doubt:
+		l.moves.Doubted(op.Tenant, op.ActionType, l.provider(op), op.Reason)
+	case o.Review != nil:
+		l.moves.ReviewOpened(op.Tenant, op.ActionType, string(o.Review.Reason))
+	}
 }
 
 // Start implements Ledger.

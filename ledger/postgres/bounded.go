@@ -25,10 +25,13 @@ const (
 
 // bounded is a pool whose statements end. Its own Pool is for those that may take as
 // long as they need, for a person at a console.
-type bounded struct{ *pgxpool.Pool }
+type bounded struct {
+	*pgxpool.Pool
+	answer time.Duration // answerTimeout, but in tests
+}
 
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.answer)
 	defer cancel()
 	return b.Pool.Exec(ctx, sql, args...)
 }
@@ -41,7 +44,7 @@ func (b bounded) sweep(ctx context.Context, sql string, args ...any) (pgconn.Com
 }
 
 func (b bounded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.answer)
 	rows, err := b.Pool.Query(ctx, sql, args...)
 	if err != nil {
 		cancel()
@@ -51,19 +54,19 @@ func (b bounded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 }
 
 func (b bounded) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.answer)
 	return boundedRow{b.Pool.QueryRow(ctx, sql, args...), cancel}
 }
 
 func (b bounded) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.answer)
 	defer cancel()
 	return b.Pool.Ping(ctx)
 }
 
 // AcquireFunc does something on one connection, in a context that ends.
 func (b bounded) AcquireFunc(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.answer)
 	defer cancel()
 	return b.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -120,3 +121,7 @@ func Census() Batch {
 func (s *Store) CensusOf(ctx context.Context, rows, reviews int) (ledger.Census, error) {
 	return s.census(ctx, censusLimits{rows, reviews})
 }
+
+// AnswerWithin sets how long a single statement may take. Call it before the store
+// is used.
+func (s *Store) AnswerWithin(d time.Duration) { s.pool.answer = d }

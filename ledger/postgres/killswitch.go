@@ -98,21 +98,25 @@ func (s *Store) turn(ctx context.Context, statement, event string, k ledger.Kill
 // noted does something about the installation, and records it in the audit record, in
 // one transaction.
 func (s *Store) noted(ctx context.Context, event, tenant, by, detail string, about ledger.EventContext, do func(pgx.Tx) error) error {
-	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		delete(conn.Conn().PgConn().CustomData(), unreplicated)
-		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			if err := do(tx); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, noteSQL, noteArgs(tenant, newUUID().String(), event, by, detail, nil, about))
-			return err
-		})
-		if err != nil {
+	return unavailable(s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return notedOn(ctx, conn, event, tenant, by, detail, about, do)
+	}))
+}
+
+// notedOn is noted on a connection, for as long as ctx lasts.
+func notedOn(ctx context.Context, conn *pgxpool.Conn, event, tenant, by, detail string, about ledger.EventContext, do func(pgx.Tx) error) error {
+	delete(conn.Conn().PgConn().CustomData(), unreplicated)
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := do(tx); err != nil {
 			return err
 		}
-		return safeCommit(conn)
+		_, err := tx.Exec(ctx, noteSQL, noteArgs(tenant, newUUID().String(), event, by, detail, nil, about))
+		return err
 	})
-	return unavailable(err)
+	if err != nil {
+		return err
+	}
+	return safeCommit(conn)
 }
 
 // orNotFound turns a statement that touched no row into an error.

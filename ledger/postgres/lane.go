@@ -129,8 +129,8 @@ func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
 	}()
 	began := time.Now()
 	again := l.fly(seats)
-	landed = true
 	l.flown(len(seats)-len(again), time.Since(began))
+	landed = true
 	for _, s := range seats {
 		if !slices.Contains(again, s) {
 			close(s.done)

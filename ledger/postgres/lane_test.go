@@ -143,6 +143,31 @@ func TestLaneFliesAgain(t *testing.T) {
 	})
 }
 
+// Nobody waits for ever where whoever is told of flights panics, either.
+func TestLaneSurvivesItsObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record(10, 1, 100, none)
+		close(r.leave)
+		r.flown = func(int, time.Duration) { panic("poison") }
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = r.do(t.Context(), 1)
+		}()
+		r.flown = func(int, time.Duration) {}
+		var done sync.WaitGroup
+		r.come(t, &done, 2)
+		done.Wait()
+		synctest.Wait()
+		if r.flying != 0 || len(r.waiting) != 0 {
+			t.Errorf("%d flights, %d waiting when all is done", r.flying, len(r.waiting))
+		}
+	})
+}
+
 // A panic is its caller's; nobody is left waiting, and the lane works on.
 func TestLaneSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

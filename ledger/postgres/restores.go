@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -69,7 +70,7 @@ func (s *Store) BeginRestore(ctx context.Context, r ledger.Restore) (moved map[l
 	args := pgx.NamedArgs{
 		"id": newUUID(), "lost_from": r.LostFrom, "lost_until": r.LostUntil, "by": ledger.StorableText(r.BegunBy), "detail": detail,
 	}
-	err = s.noted(ctx, restoreBegin, ledger.AllTenants, r.BegunBy, detail, ledger.EventContext{}, func(tx pgx.Tx) error {
+	begin := func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, restoreHoldOffSQL); err != nil {
 			return err
 		}
@@ -92,8 +93,15 @@ func (s *Store) BeginRestore(ctx context.Context, r ledger.Restore) (moved map[l
 		var n int64
 		_, err = pgx.ForEachRow(rows, []any{&state, &n}, func() error { moved[state] = n; return nil })
 		return err
-	})
-	return moved, err
+	}
+	// For as long as it takes: a large ledger could never be recovered otherwise.
+	err = unavailable(s.pool.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		return notedOn(ctx, conn, restoreBegin, ledger.AllTenants, r.BegunBy, detail, ledger.EventContext{}, begin)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return moved, nil
 }
 
 // ClearRestore ends what is in force for a tenant, an action type, or an action type of
@@ -141,11 +149,11 @@ func (s *Store) Restores(ctx context.Context, inForce bool) ([]ledger.Restore, e
 }
 
 // RestoreCounts says how far a recovery is that began at a time. It reads all
-// operations.
+// operations, for as long as that takes.
 func (s *Store) RestoreCounts(ctx context.Context, since time.Time) (ledger.RestoreCounts, error) {
 	var c ledger.RestoreCounts
 	var last pgtype.Timestamptz
-	err := s.pool.QueryRow(ctx, restoreCountsSQL, pgx.NamedArgs{"since": since}).Scan(&c.InDoubt, &c.WithPeople, &c.Recorded, &last)
+	err := s.pool.Pool.QueryRow(ctx, restoreCountsSQL, pgx.NamedArgs{"since": since}).Scan(&c.InDoubt, &c.WithPeople, &c.Recorded, &last)
 	if last.Valid {
 		c.LastRecorded = last.Time.UTC()
 	}

@@ -141,6 +141,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config) (err error)
 			err = fmt.Errorf("ledger: %w", err)
 		}
 	}()
+	s.pool.answer = answerTimeout
 	if s.pool.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return err
 	}
