@@ -213,7 +213,7 @@ func render(ctx context.Context, o options, answers []panels.Answer, fired []pan
 	}
 	// As root it has no sandbox; the page is ours and loads nothing.
 	out, err := exec.CommandContext(ctx, o.chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", //nolint:gosec // a flag
-		"--window-size=1600,4300", "--screenshot="+picture, "file://"+page).CombinedOutput()
+		"--window-size=1600,4800", "--screenshot="+picture, "file://"+page).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", o.chromium, err, out)
 	}
