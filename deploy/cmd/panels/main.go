@@ -181,7 +181,7 @@ func report(out io.Writer, answers []panels.Answer, fired []panels.Series, step 
 	for _, s := range fired {
 		first, last := s.Points[0].Timestamp.Time(), s.Points[len(s.Points)-1].Timestamp.Time()
 		_, _ = fmt.Fprintf(out, "   %s: %s of the time between %s and %s\n", s.Name,
-			time.Duration(len(s.Points))*step, first.Format(time.TimeOnly), last.Format(time.TimeOnly))
+			(time.Duration(len(s.Points)) * step).Round(time.Second), first.Format(time.TimeOnly), last.Format(time.TimeOnly))
 	}
 }
 
