@@ -36,6 +36,8 @@ DURATION ?= 5m#     of chaos and soak: how long there are faults and requests
 REPLICAS ?= 3#      of chaos and soak
 FAULTS   ?= all#    of chaos: names of faults, or beginnings of names, with commas between
 CHAOS_FLAGS ?=#     more flags for chaos and soak, as in CHAOS_FLAGS='-clients=50 -rate=100'
+METRICS_BASE ?= 9300#  of chaos-watched: port of the first replica's metrics, the others' come after it
+PNG ?= $(BIN)/chaos.png#  of chaos-watched: where the dashboard is drawn
 
 ##@ Use
 
@@ -43,7 +45,7 @@ CHAOS_FLAGS ?=#     more flags for chaos and soak, as in CHAOS_FLAGS='-clients=5
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: build ## Build and start everything on this machine: onceward dev
@@ -126,6 +128,18 @@ chaos-build:
 .PHONY: chaos
 chaos: chaos-build ## Run replicas under every fault for DURATION, and judge: SEED, REPLICAS, FAULTS
 	$(CHAOS) -seed=$(SEED) -duration=$(DURATION) -replicas=$(REPLICAS) -faults=$(FAULTS) $(CHAOS_FLAGS)
+
+# The campaign beside a Prometheus of its own, with the alert rules and the dashboard
+# that ship (apt-get install prometheus chromium). What was seen is told on standard
+# error; standard output and exit code are the campaign's.
+PANELS := $(BIN)/panels
+
+.PHONY: chaos-watched
+chaos-watched: chaos-build ## Run chaos, say which panels had data and which alerts fired, and draw the dashboard: PNG
+	$(GO) -C deploy build -o $(PANELS) ./cmd/panels
+	cd deploy && $(PANELS) -png=$(abspath $(PNG)) \
+	  -targets=$$(seq -f '127.0.0.1:%.0f' $(METRICS_BASE) $$(($(METRICS_BASE) + $(REPLICAS))) | paste -s -d, -) -- \
+	  $(CHAOS) -seed=$(SEED) -duration=$(DURATION) -replicas=$(REPLICAS) -faults=$(FAULTS) -metrics-base=$(METRICS_BASE) $(CHAOS_FLAGS)
 
 # The campaign with a fault every half minute, and a look at memory, connections,
 # sizes and latencies each minute; the result says how they have drifted.

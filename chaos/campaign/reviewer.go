@@ -52,10 +52,10 @@ func (w *world) decide(op *oncewardv1.Operation) *oncewardv1.ResolveReviewReques
 	if time.Since(review.GetOpenedAt().AsTime()) < careful {
 		return nil
 	}
+	// A note is a row in the ledger's own database, written together with its success: one
+	// that waits here (in the stage protect all doubt does) has none.
 	effects := w.provider.EffectsFor(op.GetId())
 	switch {
-	case op.GetActionType() == notes:
-		return nil // the ledger's own database: it resolves itself
 	case len(effects) > 0:
 		req.Decision = &oncewardv1.ResolveReviewRequest_Confirm{Confirm: &oncewardv1.Confirm{
 			ProviderReference: effects[0].ID, ReceiptJson: `{"id":"` + effects[0].ID + `"}`,

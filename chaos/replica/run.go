@@ -97,6 +97,10 @@ func configure(ctx context.Context, c Config, log *slog.Logger) (app.Config, fun
 	return config, opened.Watch, nil
 }
 
+// censusInterval is how often open operations are counted for those who watch: a
+// campaign is over in minutes.
+const censusInterval = time.Second
+
 // observe serves the replica's metrics, so that a campaign can be watched. end is called
 // last.
 func observe(ctx context.Context, c Config, config *app.Config) (end func(), err error) {
@@ -108,7 +112,7 @@ func observe(ctx context.Context, c Config, config *app.Config) (end func(), err
 	if config.Admin, err = listen.Listen(ctx, "tcp", c.Admin); err != nil {
 		return nil, err
 	}
-	config.Telemetry = seen
+	config.Telemetry, config.CensusInterval = seen, censusInterval
 	return func() { _ = seen.Shutdown(context.WithoutCancel(ctx)) }, nil // spans go nowhere here
 }
 

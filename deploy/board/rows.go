@@ -65,7 +65,7 @@ func isItRight() []panel {
 		},
 		{
 			title: "Requests against effects", look: lines, width: 8, unit: "ops",
-			about: "What agents asked for, what was confirmed with a receipt, and the duplicates between them that were answered without sending anything. Effects above requests would be wrong.",
+			about: "What agents asked for, what was confirmed with a receipt, and the duplicates between them that were answered without sending anything. Effects above requests: what waited (an outage, approvals, a kill switch) is sent now; nothing of it may be more than was asked for.",
 			queries: []query{
 				{total("onceward_requests_total", byTenantAction), "requests"},
 				{total("onceward_moves_total", `event="confirm", `+byTenantAction) + zeroIfScraped, "effects confirmed"},
@@ -74,7 +74,7 @@ func isItRight() []panel {
 		},
 		{
 			title: "Doubts: in and out", look: lines, width: 8, unit: "ops",
-			about: "Operations that became unknown, and those whose doubt ended, by how. In above out for long: they pile up.",
+			about: "Operations that became unknown, and those whose doubt ended, by how. A replay that ends in doubt is in once more. In above out for long while \"Unknown now\" climbs: they pile up.",
 			queries: []query{
 				{total("onceward_doubts_total", byTenantActionProvider) + zeroIfScraped, "in"},
 				{rate("result", "onceward_doubt_duration_seconds_count", byProvider), "out: {{result}}"},
@@ -159,7 +159,7 @@ func providers() []panel {
 		},
 		{
 			title: "Share of calls in doubt", look: lines, width: 8, unit: "percentunit", limits: []limit{{0.05, red}},
-			about:   "How many calls of a provider prove nothing. Above 5 % it is worth a look at the provider's status page.",
+			about:   "How many calls of a provider prove nothing, those of workers that died included. Above 5 % it is worth a look at the provider's status page.",
 			queries: []query{{rate("provider", "onceward_doubts_total", byTenantActionProvider) + " / " + rate("provider", "onceward_attempts_total", byTenantActionProvider), "{{provider}}"}},
 		},
 		{

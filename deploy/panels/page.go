@@ -14,8 +14,8 @@ func colours() []string {
 }
 
 const (
-	width  = 520 // of a drawing, in its own units
-	height = 150
+	columnWidth = 65 // of one of the grid's columns in a drawing, in its own units
+	height      = 150
 )
 
 type drawing struct {
@@ -24,6 +24,7 @@ type drawing struct {
 	Top              string // the scale
 	Lines            []line
 	Column, Span     int
+	Width            int // of the drawing
 	From, To, Reason string
 }
 
@@ -51,12 +52,12 @@ func Write(w io.Writer, title string, answers []Answer, fired []Series, span Spa
 	}
 	return template.Must(template.New("page").Parse(page)).Execute(w, map[string]any{
 		"Title": title, "Parts": parts, "Alerts": strings.Join(names, ", "),
-		"From": span.From.Format("15:04:05"), "To": span.To.Format("15:04:05"), "Width": width, "Height": height,
+		"From": span.From.Format("15:04:05"), "To": span.To.Format("15:04:05"), "Height": height,
 	})
 }
 
 func draw(a Answer, span Span) drawing {
-	d := drawing{Answer: a, Column: a.X + 1, Span: a.W, Value: "no data", Colour: "#3a3f47",
+	d := drawing{Answer: a, Column: a.X + 1, Span: a.W, Width: a.W * columnWidth, Value: "no data", Colour: "#3a3f47",
 		From: span.From.Format("15:04:05"), To: span.To.Format("15:04:05")}
 	if a.Err != nil {
 		d.Reason = a.Err.Error()
@@ -93,7 +94,7 @@ func draw(a Answer, span Span) drawing {
 				command = "M"
 			}
 			previous = at
-			fmt.Fprintf(&path, "%s%.1f %.1f", command, at/all*width, height-float64(p.Value)/top*(height-8))
+			fmt.Fprintf(&path, "%s%.1f %.1f", command, at/all*float64(d.Width), height-float64(p.Value)/top*(height-8))
 		}
 		d.Lines = append(d.Lines, line{
 			Name: s.Name, Colour: colours()[i%len(colours())], Points: path.String(),
@@ -156,7 +157,7 @@ td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis}
 {{range .Parts}}<h2>{{.Title}}</h2><div class="grid">
 {{range .Panels}}{{if eq .Kind "stat"}}<div class="panel tile" style="grid-column:{{.Column}}/span {{.Span}};background:{{.Colour}}" title="{{.About}}"><h3>{{.Title}}</h3><b>{{.Value}}</b></div>
 {{else}}<div class="panel" style="grid-column:{{.Column}}/span {{.Span}}" title="{{.About}}"><h3>{{.Title}}</h3>{{with .Reason}}<div class="reason">{{.}}</div>{{end}}
-{{if .Lines}}<svg viewBox="0 0 {{$.Width}} {{$.Height}}">{{range .Lines}}<path d="{{.Points}}" fill="none" stroke="{{.Colour}}" stroke-width="1.6"/>{{end}}<text class="scale" x="4" y="12">{{.Top}}</text><text class="scale" x="4" y="{{$.Height}}" dy="-4">{{.From}}</text><text class="scale" x="{{$.Width}}" y="{{$.Height}}" dx="-4" dy="-4" text-anchor="end">{{.To}}</text></svg>
+{{if .Lines}}<svg viewBox="0 0 {{.Width}} {{$.Height}}">{{range .Lines}}<path d="{{.Points}}" fill="none" stroke="{{.Colour}}" stroke-width="1.6"/>{{end}}<text class="scale" x="4" y="12">{{.Top}}</text><text class="scale" x="4" y="{{$.Height}}" dy="-4">{{.From}}</text><text class="scale" x="{{.Width}}" y="{{$.Height}}" dx="-4" dy="-4" text-anchor="end">{{.To}}</text></svg>
 <table>{{range .Lines}}<tr><td><span style="color:{{.Colour}}">■</span> {{.Name}}</td><td>last {{.Last}}</td><td>max {{.Max}}</td></tr>{{end}}</table>{{else}}<div class="none">no data</div>{{end}}</div>
 {{end}}{{end}}</div>{{end}}
 `

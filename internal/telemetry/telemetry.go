@@ -68,7 +68,7 @@ type Telemetry struct {
 // New makes the telemetry of a process. It fails when an option makes no sense;
 // a receiver that does not answer is no error.
 func New(ctx context.Context, o Options) (*Telemetry, error) {
-	if o.SampleRatio < 0 || o.SampleRatio > 1 {
+	if !(o.SampleRatio >= 0 && o.SampleRatio <= 1) { // not a number is neither
 		return nil, fmt.Errorf("telemetry: a sample ratio is from 0 to 1, not %g", o.SampleRatio)
 	}
 	t := &Telemetry{Registry: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider()}
@@ -107,8 +107,8 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
 	t.shutdown = append(t.shutdown, meters.Shutdown)
-	t.handler = otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(t.Tracers), otelgrpc.WithMeterProvider(meters),
-		otelgrpc.WithPropagators(propagation.TraceContext{}))
+	t.handler = calls{otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(t.Tracers), otelgrpc.WithMeterProvider(meters),
+		otelgrpc.WithPropagators(propagation.TraceContext{}))}
 	return t, nil
 }
 

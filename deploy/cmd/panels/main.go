@@ -3,12 +3,15 @@
 // says which had data, which alerts fired, and draws the page.
 //
 //	go run ./cmd/panels -targets=127.0.0.1:7071,127.0.0.1:7072 -for=5m -html=panels.html -png=panels.png
-//	go run ./cmd/panels -targets-file=targets.json -png=panels.png -- make -C .. chaos SEED=7
+//	go run ./cmd/panels -targets-file=targets.json -png=panels.png -- ./load-test
 //	go run ./cmd/panels -url=http://127.0.0.1:9090 -past=30m -html=panels.html
 //
 // It starts the Prometheus that it finds in PATH, on a free port of loopback and in a
 // folder of its own, and ends it. -targets-file is a file_sd file, which may change
 // while it runs: replicas that die come back elsewhere. Drawing a PNG wants chromium.
+//
+// What it found goes to standard output, and beside a command to standard error: then
+// standard output is the command's, and so is the exit code when the command fails.
 package main
 
 import (
@@ -17,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -60,8 +64,17 @@ func main() {
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "panels:", err)
 		stop()
-		os.Exit(1)
+		os.Exit(codeOf(err))
 	}
+}
+
+// codeOf is the exit code: that of the command, where it is the command that failed.
+func codeOf(err error) int {
+	var command *exec.ExitError
+	if errors.As(err, &command) && command.Exited() {
+		return command.ExitCode()
+	}
+	return 1
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -111,7 +124,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	report(answers, fired)
+	out := os.Stdout
+	if len(o.command) > 0 {
+		out = os.Stderr
+	}
+	report(out, answers, fired, span.Step)
 	return errors.Join(failed, render(asking, o, answers, fired, span))
 }
 
@@ -136,7 +153,7 @@ func watch(ctx context.Context, o options) error {
 	return nil
 }
 
-func report(answers []panels.Answer, fired []panels.Series) {
+func report(out io.Writer, answers []panels.Answer, fired []panels.Series, step time.Duration) {
 	var moved, still, empty, wrong []string
 	for _, a := range answers {
 		name := a.Row + " / " + a.Title
@@ -155,13 +172,16 @@ func report(answers []panels.Answer, fired []panels.Series) {
 		title string
 		names []string
 	}{{"with data", moved}, {"zero all the time", still}, {"without data", empty}, {"refused by Prometheus", wrong}} {
-		fmt.Printf("%d %s\n", len(l.names), l.title)
+		_, _ = fmt.Fprintf(out, "%d %s\n", len(l.names), l.title)
 		for _, n := range l.names {
-			fmt.Println("  ", n)
+			_, _ = fmt.Fprintln(out, "  ", n)
 		}
 	}
+	_, _ = fmt.Fprintf(out, "%d alerts fired\n", len(fired))
 	for _, s := range fired {
-		fmt.Printf("fired: %s\n", s.Name)
+		first, last := s.Points[0].Timestamp.Time(), s.Points[len(s.Points)-1].Timestamp.Time()
+		_, _ = fmt.Fprintf(out, "   %s: %s of the time between %s and %s\n", s.Name,
+			(time.Duration(len(s.Points)) * step).Round(time.Second), first.Format(time.TimeOnly), last.Format(time.TimeOnly))
 	}
 }
 
@@ -193,7 +213,7 @@ func render(ctx context.Context, o options, answers []panels.Answer, fired []pan
 	}
 	// As root it has no sandbox; the page is ours and loads nothing.
 	out, err := exec.CommandContext(ctx, o.chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", //nolint:gosec // a flag
-		"--window-size=1600,4300", "--screenshot="+picture, "file://"+page).CombinedOutput()
+		"--window-size=1600,4800", "--screenshot="+picture, "file://"+page).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", o.chromium, err, out)
 	}
