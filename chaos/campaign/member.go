@@ -101,8 +101,14 @@ func (m *member) start(ctx context.Context) error {
 	return m.toCallers.SetUpstream(p.Address())
 }
 
+// mendPatience is how long mending something may take. What takes longer is no fault of
+// the campaign's making any more, and is told.
+const mendPatience = 3 * time.Minute
+
 // restart starts a replica again until it is ready: the ledger may be away.
 func (m *member) restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, mendPatience)
+	defer cancel()
 	for {
 		err := m.start(ctx)
 		if err == nil || ctx.Err() != nil {

@@ -27,6 +27,16 @@ func (c Call) is(state ledger.State, receipt string) Call {
 	return c
 }
 
+func (c Call) because(reason string) Call {
+	c.Reason = reason
+	return c
+}
+
+func cancelling(c Call) Call {
+	c.Kind = Cancel
+	return c
+}
+
 func correcting(c Call) Call {
 	c.Corrects = true
 	return c
@@ -75,6 +85,11 @@ func TestCheck(t *testing.T) {
 		{"and not both", []Call{request(1, 2, 0, Nothing), request(1, 2, 1, Nothing), request(3, 4, 0, Reused), request(5, 6, 1, Reused)}, false},
 		{"refused by policy changes nothing", []Call{request(1, 2, 0, Refused), read(3, 4, Absent)}, true},
 		{"refused by policy was recorded all the same", []Call{request(1, 2, 0, Refused), read(3, 4, Told).is(ledger.Running, "")}, false},
+		{"refused by policy after a success", []Call{succeeded, request(3, 4, 0, Refused)}, false},
+		{"refused by policy after failed", []Call{failed, request(3, 4, 0, Refused)}, false},
+		{"refused beside a success", []Call{request(1, 4, 0, Told).is(ledger.Succeeded, "a"), request(2, 3, 0, Refused)}, true},
+		{"too busy after a success", []Call{succeeded, request(3, 4, 0, Refused).because("OVERLOADED")}, true},
+		{"a refused cancel after a success", []Call{succeeded, cancelling(request(3, 4, 0, Refused))}, true},
 		{"a correction", []Call{failed, correcting(request(3, 4, 2, Told).is(ledger.Succeeded, "a")), request(5, 6, 0, Reused)}, true},
 		{"a correction without an answer", []Call{failed, correcting(request(3, 4, 2, Nothing)), read(5, 6, Told).is(ledger.Succeeded, "a")}, true},
 		{"a correction of what has succeeded", []Call{succeeded, correcting(request(3, 4, 2, Told).is(ledger.Succeeded, "a"))}, false},

@@ -35,6 +35,9 @@ func (r register) step(c Call) []register {
 		}
 		return []register{r}
 	case Refused:
+		if c.isDuplicate() && r.held && r.arguments == c.Arguments && r.end.Final() {
+			return nil // a duplicate gets the original answer, never a refusal
+		}
 		return []register{r}
 	case Absent:
 		if r.held {

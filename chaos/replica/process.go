@@ -42,6 +42,8 @@ func Start(ctx context.Context, program string, c Config, logs *os.File) (*Proce
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
 	cmd.Env = append(os.Environ(), env)
 	cmd.Stderr = logs
+	// Ctrl-C at the campaign's terminal is not for it: it must see the end of the campaign.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	commands, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2); err != nil {
