@@ -99,7 +99,7 @@ func TestSabotageIsFound(t *testing.T) {
 
 // The program: what it prints, and what it returns.
 func TestRunRefuses(t *testing.T) {
-	for _, args := range [][]string{{"-faults=nonsense"}, {"-sabotage=nonsense"}, {"extra"}, {"-duration=x"}, {"-replicas=0"}, {"-duration=-1s"}} {
+	for _, args := range [][]string{{"-sabotage=nonsense"}, {"extra"}, {"-duration=x"}, {"-replicas=0"}, {"-duration=-1s"}} {
 		var out, logs bytes.Buffer
 		if code := run(t.Context(), args, strings.NewReader(""), &out, &logs); code != 2 || out.Len() > 0 || logs.Len() == 0 {
 			t.Errorf("%v: code %d, out %q, logs %q", args, code, out.String(), logs.String())

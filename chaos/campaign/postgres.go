@@ -105,7 +105,7 @@ func (w *world) useUpConnections(ctx context.Context, s shock) error {
 			_ = conn.Close(ctx) // the server may be gone
 		}
 	}()
-	taking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	taking, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
 		if _, err := w.pool.Exec(taking, endServingSQL, hogs); err != nil {

@@ -35,10 +35,11 @@ func (r register) step(c Call) []register {
 		}
 		return []register{r}
 	case Refused:
-		if c.isDuplicate() && r.held && r.arguments == c.Arguments && r.end.Final() {
-			return nil // a duplicate gets the original answer, never a refusal
+		if !c.isDuplicate() {
+			return []register{r}
 		}
-		return []register{r}
+		// A duplicate of what has ended gets the original answer, never a refusal.
+		return keep(r.worlds(), func(w register) bool { return !w.held || w.arguments != c.Arguments || !w.end.Final() })
 	case Absent:
 		if r.held {
 			return nil
