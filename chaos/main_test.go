@@ -81,7 +81,8 @@ func TestSabotageIsFound(t *testing.T) {
 		t.Run(string(sabotage), func(t *testing.T) {
 			t.Parallel()
 			o := short(t, "answer_")
-			o.Sabotage, o.Replicas, o.Patience = sabotage, 2, 8*time.Second
+			o.Sabotage, o.Replicas = sabotage, 2
+			o.Duration, o.Rate, o.Patience = 4*time.Second, 60, 3*time.Second // much at once; what is stuck stays so
 			r, err := campaign.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)

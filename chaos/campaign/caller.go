@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -186,7 +187,7 @@ func (c *callers) call(ctx context.Context, call *history.Call, timeout time.Dur
 	if err != nil {
 		call.Answer, call.Reason = answerOf(err)
 		if call.Answer == "" && !excused(status.Code(err)) || strings.HasPrefix(call.Reason, "INVALID_") {
-			c.complain("a caller was told " + err.Error())
+			c.complain(fmt.Sprintf("a caller who asked for %s of %s at %s was told %v", call.Key, call.Tenant, call.Returned.Round(time.Millisecond), err))
 		}
 		return nil
 	}
@@ -200,10 +201,10 @@ func (c *callers) call(ctx context.Context, call *history.Call, timeout time.Dur
 }
 
 // excused reports whether a call may end so without a reason that is known here, while
-// everything fails: it could not be carried out, or there was no time. Every other one
+// everything fails: it could not be carried out, not now, or there was no time. Every other one
 // would send a caller away for good who has done nothing wrong.
 func excused(code codes.Code) bool {
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled || code == codes.Aborted
 }
 
 // complain records an answer that no caller should get, whatever the faults.
