@@ -46,6 +46,9 @@ func (w *world) open(ctx context.Context) (map[string]int, error) {
 // collect gathers the facts.
 func (w *world) collect(ctx context.Context, c *callers, stops []judge.Stop) (judge.Facts, error) {
 	f := judge.Facts{Calls: c.log.Calls(), Stops: stops, Wrong: c.wrong}
+	for _, m := range w.members {
+		f.Died = append(f.Died, m.deaths()...)
+	}
 	rows, err := w.pool.Query(ctx, operationsSQL)
 	if err != nil {
 		return f, err

@@ -34,6 +34,7 @@ const (
 	OwnAnswer      Rule = "own_answer"     // L6, L10: callers are told of what they asked for, as it is on record
 	Unheard        Rule = "unknown_effect" // an effect of no operation
 	WrongAnswer    Rule = "wrong_answer"   // an answer that no caller should get
+	Died           Rule = "died"           // no replica ends by itself, whatever is broken around it
 	IntentTwice    Rule = "intent"         // one effect of an intent
 )
 
@@ -82,6 +83,9 @@ func Judge(f Facts) []Violation {
 	c.chains()
 	c.stops()
 	c.budgets()
+	for _, how := range f.Died {
+		c.find(nil, Died, "%s: see its log", how)
+	}
 	for _, wrong := range f.Wrong {
 		c.find(nil, WrongAnswer, "%s", wrong)
 	}

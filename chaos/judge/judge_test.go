@@ -137,6 +137,7 @@ func TestJudge(t *testing.T) {
 		{"told of a failure that nobody recorded", func(f *Facts) { f.Calls[0].State = ledger.Failed }, []Rule{OwnAnswer}},
 		{"more money than was asked for", func(f *Facts) { f.Calls[0].Cents = 400 }, []Rule{OwnAnswer}},
 		{"two first requests", func(f *Facts) { f.Calls = append(f.Calls, f.Calls[0]) }, []Rule{OwnAnswer}},
+		{"a replica that panicked", func(f *Facts) { f.Died = []string{"replica-1: exit status 2"} }, []Rule{Died}},
 		{"an answer that nobody should get", func(f *Facts) { f.Wrong = []string{"panic"} }, []Rule{WrongAnswer}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

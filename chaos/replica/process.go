@@ -97,6 +97,21 @@ func (p *Process) Address() string { return p.address }
 // Exited is closed when the process is gone.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Failure says how it ended, where nobody ended it so: with an exit code of its own, as a
+// panic does, or by another signal than SIGKILL. It is empty while the process runs.
+func (p *Process) Failure() string {
+	select {
+	case <-p.exited:
+	default:
+		return ""
+	}
+	how := p.cmd.ProcessState
+	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL || how.Success() {
+		return ""
+	}
+	return how.String()
+}
+
 // Arm makes it die when it next comes to a crash point. A process that is gone takes
 // no command, which is no fault of the caller's.
 func (p *Process) Arm(point crashpoint.Point) { p.command(commandArm + " " + string(point)) }
