@@ -22,7 +22,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once, without a judgement
+	// A second signal ends it at once, without a judgement. One that comes right after the
+	// first is the first: make, timeout and their kin pass on what the terminal sends as well.
+	context.AfterFunc(ctx, func() { time.AfterFunc(2*time.Second, stop) })
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
