@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends it at once, without a judgement. One that comes right after the
+	// first is the first: make, timeout and their kin pass on what the terminal sends as well.
+	context.AfterFunc(ctx, func() { time.AfterFunc(2*time.Second, stop) })
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -45,17 +49,25 @@ func run(ctx context.Context, args []string, in io.Reader, out, logs io.Writer) 
 		return 2
 	}
 	result, err := campaign.Run(ctx, o)
-	if err != nil {
+	return report(result, err, o, out, logs)
+}
+
+// report prints the result, which is the last line whatever came out, and returns the
+// exit code. The databases of a campaign in which all laws held are of no use to anybody.
+func report(result campaign.Result, err error, o campaign.Options, out, logs io.Writer) int {
+	if encoding := json.NewEncoder(out).Encode(result); encoding != nil {
+		err = errors.Join(err, encoding)
+	}
+	switch {
+	case err != nil:
 		fmt.Fprintf(logs, "chaos: %v (logs are in %s)\n", err, o.Dir)
 		return 2
-	}
-	if err := json.NewEncoder(out).Encode(result); err != nil {
-		fmt.Fprintln(logs, "chaos:", err)
-		return 2
-	}
-	if result.Violations > 0 {
+	case result.Violations > 0:
 		fmt.Fprintf(logs, "chaos: %d violations; what is known of each is in %s\n", result.Violations, result.Stories)
 		return 1
+	}
+	if err := os.RemoveAll(filepath.Join(o.Dir, "postgres")); err != nil {
+		fmt.Fprintln(logs, "chaos:", err)
 	}
 	return 0
 }

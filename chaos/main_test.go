@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -80,7 +81,8 @@ func TestSabotageIsFound(t *testing.T) {
 		t.Run(string(sabotage), func(t *testing.T) {
 			t.Parallel()
 			o := short(t, "answer_")
-			o.Sabotage, o.Replicas, o.Patience = sabotage, 2, 8*time.Second
+			o.Sabotage, o.Replicas = sabotage, 2
+			o.Duration, o.Rate, o.Patience = 4*time.Second, 60, 3*time.Second // much at once; what is stuck stays so
 			r, err := campaign.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -98,11 +100,47 @@ func TestSabotageIsFound(t *testing.T) {
 
 // The program: what it prints, and what it returns.
 func TestRunRefuses(t *testing.T) {
-	for _, args := range [][]string{{"-faults=nonsense"}, {"-sabotage=nonsense"}, {"extra"}, {"-duration=x"}, {"-replicas=0"}, {"-duration=-1s"}} {
+	for _, args := range [][]string{{"-sabotage=nonsense"}, {"extra"}, {"-duration=x"}, {"-replicas=0"}, {"-duration=-1s"}} {
 		var out, logs bytes.Buffer
 		if code := run(t.Context(), args, strings.NewReader(""), &out, &logs); code != 2 || out.Len() > 0 || logs.Len() == 0 {
 			t.Errorf("%v: code %d, out %q, logs %q", args, code, out.String(), logs.String())
 		}
+	}
+}
+
+// Whatever comes out, it is said in the last line and in the exit code, and databases
+// are kept where somebody may want to look at them.
+func TestReport(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		result campaign.Result
+		err    error
+		code   int
+		kept   bool
+	}{
+		{"all laws held", campaign.Result{Seed: 7}, nil, 0, false},
+		{"a law was broken", campaign.Result{Seed: 7, Violations: 1}, nil, 1, true},
+		{"it could not be judged", campaign.Result{Seed: 7, Error: "no ledger"}, errors.New("no ledger"), 2, true},
+		{"a law was broken, and there is more", campaign.Result{Seed: 7, Violations: 1}, errors.New("no room"), 2, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := campaign.Options{Dir: t.TempDir()}
+			databases := filepath.Join(o.Dir, "postgres")
+			if err := os.Mkdir(databases, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			var out, logs bytes.Buffer
+			if code := report(test.result, test.err, o, &out, &logs); code != test.code {
+				t.Errorf("code %d, want %d: %s", code, test.code, logs.String())
+			}
+			var told campaign.Result
+			if err := json.Unmarshal(out.Bytes(), &told); err != nil || told.Seed != 7 || told.Error != test.result.Error {
+				t.Errorf("it printed %s: %v", out.String(), err)
+			}
+			if _, err := os.Stat(databases); (err == nil) != test.kept {
+				t.Errorf("databases: %v", err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -128,7 +129,7 @@ func (c *callers) askAgain(ctx context.Context, caller int, g goal, set int, s s
 // ask makes one request and records it. It reports whether the operation failed so that
 // other arguments may be brought.
 func (c *callers) ask(ctx context.Context, caller int, g goal, set, words int, corrects string, m *member, timeout time.Duration) (history.Call, bool) {
-	call := history.Call{Tenant: g.tenant, Key: g.name, Client: caller, Replica: m.name, Kind: history.Request, Arguments: set, Corrects: corrects != ""}
+	call := history.Call{Tenant: g.tenant, Key: g.name, Client: caller, Replica: m.name, Kind: history.Request, Arguments: set, Cents: g.asked(set), Corrects: corrects != ""}
 	req := g.request(set, words)
 	req.CorrectsOperationId = corrects
 	var resp *oncewardv1.RequestActionResponse
@@ -185,8 +186,8 @@ func (c *callers) call(ctx context.Context, call *history.Call, timeout time.Dur
 	call.Returned = time.Since(c.began)
 	if err != nil {
 		call.Answer, call.Reason = answerOf(err)
-		if call.Answer == "" && status.Code(err) == codes.Internal || strings.HasPrefix(call.Reason, "INVALID_") {
-			c.complain("a caller was told " + err.Error())
+		if call.Answer == "" && !excused(status.Code(err)) || strings.HasPrefix(call.Reason, "INVALID_") {
+			c.complain(fmt.Sprintf("a caller who asked for %s of %s at %s was told %v", call.Key, call.Tenant, call.Returned.Round(time.Millisecond), err))
 		}
 		return nil
 	}
@@ -197,6 +198,13 @@ func (c *callers) call(ctx context.Context, call *history.Call, timeout time.Dur
 		call.Reason = op.GetFailure().GetCode()
 	}
 	return op
+}
+
+// excused reports whether a call may end so without a reason that is known here, while
+// everything fails: it could not be carried out, not now, or there was no time. Every other one
+// would send a caller away for good who has done nothing wrong.
+func excused(code codes.Code) bool {
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled || code == codes.Aborted
 }
 
 // complain records an answer that no caller should get, whatever the faults.

@@ -46,6 +46,9 @@ func (w *world) open(ctx context.Context) (map[string]int, error) {
 // collect gathers the facts.
 func (w *world) collect(ctx context.Context, c *callers, stops []judge.Stop) (judge.Facts, error) {
 	f := judge.Facts{Calls: c.log.Calls(), Stops: stops, Wrong: c.wrong}
+	for _, m := range w.members {
+		f.Died = append(f.Died, m.deaths()...)
+	}
 	rows, err := w.pool.Query(ctx, operationsSQL)
 	if err != nil {
 		return f, err
@@ -119,17 +122,31 @@ func (w *world) budgets(ctx context.Context, f judge.Facts) ([]judge.Budget, err
 		err := row.Scan(&b.Tenant, &b.Counter, &b.Held, &b.Used)
 		return b, err
 	})
-	for i, b := range all {
-		if !strings.Contains(b.Counter, budgetID) {
-			continue
-		}
-		for _, e := range f.Effects {
-			if e.Tenant == b.Tenant {
-				all[i].Want += e.Cents
-			}
+	if err != nil {
+		return nil, err
+	}
+	return counted(all, f.Effects), nil
+}
+
+// counted says of each counter what the effects say is used, and adds the one that
+// must be there and is not.
+func counted(counters []judge.Budget, effects []judge.Effect) []judge.Budget {
+	var spent int64
+	for _, e := range effects {
+		if e.Tenant == acme {
+			spent += e.Cents
 		}
 	}
-	return all, err
+	there := false
+	for i, b := range counters {
+		if b.Tenant == acme && strings.Contains(b.Counter, budgetID) {
+			counters[i].Want, there = spent, true
+		}
+	}
+	if !there && spent > 0 {
+		counters = append(counters, judge.Budget{Tenant: acme, Counter: budgetID, Want: spent})
+	}
+	return counters
 }
 
 // centsOf is the money that an effect moved.

@@ -21,7 +21,20 @@ func breakEdge(x *edge.Edge, kind edge.Kind, coin int) (heal func(), err error) 
 		f.Bytes = coin % 2000
 	case edge.Slice:
 		f.Bytes = 100
-	case edge.Cut, edge.HalfOpen, edge.SlowClose, edge.Reset:
+	case edge.SlowClose:
+		// Connections are kept, so that nobody would close one meanwhile: it breaks off
+		// first, and the other end is told late.
+		broken, err := x.Apply(edge.Fault{Kind: edge.Truncate, Side: f.Side, Bytes: 1 + coin%2000})
+		if err != nil {
+			return nil, err
+		}
+		late, err := x.Apply(f)
+		if err != nil {
+			broken()
+			return nil, err
+		}
+		return func() { late(); broken() }, nil
+	case edge.Cut, edge.HalfOpen, edge.Reset:
 	default:
 		return nil, fmt.Errorf("campaign: no such fault of an edge: %s", kind)
 	}

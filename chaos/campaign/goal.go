@@ -172,6 +172,18 @@ func (g goal) arguments(set int, words int) string {
 	}
 }
 
+// asked is the money that a set of arguments asks for; zero where none moves.
+func (g goal) asked(set int) int64 {
+	switch {
+	case g.action != refunds:
+		return 0
+	case set == other:
+		return int64(g.cents) + 1
+	default:
+		return int64(g.cents)
+	}
+}
+
 // request asks for the goal.
 func (g goal) request(set, words int) *oncewardv1.RequestActionRequest {
 	return &oncewardv1.RequestActionRequest{

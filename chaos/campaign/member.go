@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type member struct {
 	busy sync.Mutex // one fault of the process at a time
 	mu   sync.Mutex
 	now  *replica.Process // nil before the first
+	died []string         // how those before it ended, where nobody ended them
 }
 
 // prepare opens the edges.
@@ -93,6 +95,9 @@ func (m *member) start(ctx context.Context) error {
 		return err
 	}
 	m.mu.Lock()
+	if m.now != nil && m.now.Failure() != "" {
+		m.died = append(m.died, m.name+": "+m.now.Failure())
+	}
 	m.now = p
 	m.mu.Unlock()
 	if m.toCallers == nil {
@@ -101,8 +106,14 @@ func (m *member) start(ctx context.Context) error {
 	return m.toCallers.SetUpstream(p.Address())
 }
 
+// mendPatience is how long mending something may take. What takes longer is no fault of
+// the campaign's making any more, and is told.
+const mendPatience = 3 * time.Minute
+
 // restart starts a replica again until it is ready: the ledger may be away.
 func (m *member) restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, mendPatience)
+	defer cancel()
 	for {
 		err := m.start(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -131,6 +142,17 @@ func (m *member) alive() bool {
 	default:
 		return true
 	}
+}
+
+// deaths are how its replicas ended, where nobody ended them.
+func (m *member) deaths() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := slices.Clone(m.died)
+	if m.now != nil && m.now.Failure() != "" {
+		all = append(all, m.name+": "+m.now.Failure())
+	}
+	return all
 }
 
 // crash arms a crash point, waits until the replica has died of it, or patience is

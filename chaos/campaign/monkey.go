@@ -42,6 +42,7 @@ type monkey struct {
 	mu      sync.Mutex
 	done    []disturbance
 	skipped int
+	failed  []string // faults that could not be made or mended, and why
 }
 
 // atOnce is how many faults there may be at a time: the next one is skipped.
@@ -113,7 +114,7 @@ func (m *monkey) shock(ctx context.Context, s shock) {
 	case s.kind == "provider_lookups":
 		m.badLookups(s)
 	case s.kind == "kill_switch":
-		made = m.stops.stop(ctx, s)
+		made, err = m.stops.stop(ctx, s)
 	default:
 		d.Target, made, err = m.link(ctx, s, family, rest)
 	}
@@ -124,6 +125,9 @@ func (m *monkey) shock(ctx context.Context, s shock) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err != nil {
+		m.failed = append(m.failed, fmt.Sprintf("%s %s at %s: %v", s.kind, d.Target, d.From.Round(time.Millisecond), err))
+	}
 	if !made {
 		m.skipped++
 		return
@@ -251,6 +255,20 @@ func (w *world) shocks() []string {
 
 // answersPrefix is before the names of what the provider does about single requests.
 const answersPrefix = "answer_"
+
+// lookupsPrefix is before the names of what it did about look-ups.
+const lookupsPrefix = "lookup_"
+
+// lookupFaults counts the look-ups that met a fault, by the fault.
+func (w *world) lookupFaults() map[string]int {
+	counts := map[string]int{}
+	for _, r := range w.provider.Requests() {
+		if r.Kind == fakeprovider.KindLookup && r.Fault != string(fakeprovider.None) {
+			counts[r.Fault]++
+		}
+	}
+	return counts
+}
 
 // answers are the kinds of fault that the provider has for single requests.
 func answers() []fakeprovider.Kind {

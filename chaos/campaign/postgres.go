@@ -2,7 +2,9 @@ package campaign
 
 import (
 	"context"
+	_ "embed"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/chaos/pgcluster"
 )
@@ -17,6 +20,20 @@ import (
 // maxConnections is what Postgres takes: less than a campaign can open, so that they
 // can be used up.
 const maxConnections = 120
+
+// tooManyConnections is what Postgres says to the next one (SQLSTATE, appendix A of its
+// manual).
+const tooManyConnections = "53300"
+
+// hogs is how the connections that use up all others are called.
+const hogs = "hogs"
+
+var (
+	//go:embed sql/end_serving.sql
+	endServingSQL string
+	//go:embed sql/count_serving.sql
+	countServingSQL string
+)
 
 // startPostgres starts a primary with a synchronous standby; a pooler where PgBouncer
 // is installed, and a disk that can fill up where file systems can be mounted. It
@@ -79,7 +96,8 @@ func (w *world) pgBreaks() map[string]func(context.Context, shock) error {
 	return breaks
 }
 
-// useUpConnections takes every connection that Postgres has left.
+// useUpConnections takes every connection that Postgres has left, and ends those of the
+// replicas until they have none: a pool that has its connections would not notice.
 func (w *world) useUpConnections(ctx context.Context, s shock) error {
 	var taken []*pgx.Conn
 	defer func() {
@@ -87,14 +105,30 @@ func (w *world) useUpConnections(ctx context.Context, s shock) error {
 			_ = conn.Close(ctx) // the server may be gone
 		}
 	}()
-	for range maxConnections {
-		connecting, cancel := context.WithTimeout(ctx, 2*time.Second)
-		conn, err := pgx.Connect(connecting, w.cluster.ServeURL())
-		cancel()
-		if err != nil {
-			break // there are no more
+	taking, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		if _, err := w.pool.Exec(taking, endServingSQL, hogs); err != nil {
+			return fmt.Errorf("ending connections: %w", err)
 		}
-		taken = append(taken, conn)
+		for {
+			conn, err := pgx.Connect(taking, w.cluster.ServeURL()+"&application_name="+hogs)
+			var refused *pgconn.PgError
+			if errors.As(err, &refused) && refused.Code == tooManyConnections {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("using up connections, after %d: %w", len(taken), err)
+			}
+			taken = append(taken, conn)
+		}
+		var left int
+		if err := w.pool.QueryRow(taking, countServingSQL, hogs).Scan(&left); err != nil {
+			return fmt.Errorf("counting connections: %w", err)
+		}
+		if left == 0 {
+			break
+		}
 	}
 	wait(ctx, s.last)
 	return nil

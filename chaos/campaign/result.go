@@ -37,10 +37,15 @@ type Result struct {
 	Attempts          int `json:"attempts"`
 	// Faults is how often each was made; Skipped steps and faults of the schedule came
 	// too late or met another one.
-	Faults        map[string]int     `json:"faults"`
-	SkippedSteps  int                `json:"skipped_steps"`
-	SkippedFaults int                `json:"skipped_faults"`
-	Resolve       map[string]Resolve `json:"time_to_resolve"`
+	Faults        map[string]int `json:"faults"`
+	SkippedSteps  int            `json:"skipped_steps"`
+	SkippedFaults int            `json:"skipped_faults"`
+	// FailedFaults are those of them that could not be made or mended: mistakes of the
+	// harness, or of what it runs.
+	FailedFaults []string `json:"failed_faults,omitempty"`
+	// Unanswered says why callers got no answer that told them anything.
+	Unanswered map[string]int     `json:"unanswered"`
+	Resolve    map[string]Resolve `json:"time_to_resolve"`
 	// DrainSeconds is how long it took until nothing was open, all faults healed.
 	DrainSeconds float64           `json:"drain_seconds"`
 	Drift        map[string]Drift  `json:"drift,omitempty"`
@@ -48,6 +53,9 @@ type Result struct {
 	Stories      string            `json:"stories,omitempty"` // the folder
 	Replicas     int               `json:"replicas"`
 	Sabotage     string            `json:"sabotage,omitempty"`
+	// Error says why the campaign could not be run or judged; what is above is what was
+	// known by then.
+	Error string `json:"error,omitempty"`
 }
 
 // Resolve is how long operations in doubt were open.
@@ -64,7 +72,8 @@ func (o Options) result(f judge.Facts, violations []judge.Violation, c *callers,
 	r := Result{
 		Seed: o.Seed, Replicas: o.Replicas, Sabotage: string(o.Sabotage), Actions: len(f.Operations), Effects: len(f.Effects),
 		Violations: len(violations), Broken: violations[:min(len(violations), mostShown)],
-		Faults: m.count(), SkippedSteps: c.skipped, SkippedFaults: m.skipped, Resolve: map[string]Resolve{},
+		Faults: m.count(), SkippedSteps: c.skipped, SkippedFaults: m.skipped, FailedFaults: m.failed,
+		Unanswered: map[string]int{}, Resolve: map[string]Resolve{},
 	}
 	for _, call := range f.Calls {
 		if call.Kind == history.Request {
@@ -76,7 +85,10 @@ func (o Options) result(f judge.Facts, violations []judge.Violation, c *callers,
 		case call.Disposition == "REPLAYED" || call.Disposition == "JOINED":
 			r.DuplicatesServed++
 		}
-		if call.Answer != history.Nothing && call.Kind == history.Request {
+		switch {
+		case call.Answer == history.Nothing:
+			r.Unanswered[call.Reason]++
+		case call.Kind == history.Request:
 			r.Answered++
 		}
 	}
@@ -110,6 +122,9 @@ func (o Options) result(f judge.Facts, violations []judge.Violation, c *callers,
 		case e.To == string(ledger.NeedsReview) && e.From != e.To:
 			r.Reviewed++
 		}
+	}
+	for fault, n := range c.world.lookupFaults() {
+		r.Faults[lookupsPrefix+fault] = n
 	}
 	for _, w := range f.Writes {
 		if w.Fault != string(fakeprovider.None) {

@@ -13,26 +13,27 @@ import (
 )
 
 // Run runs a campaign and judges it. An error means that it could not be run, not that
-// something was broken: that is in the result. ctx ends the faults and requests early;
+// something was broken: that is in the result, which has what is known also beside an
+// error. ctx ends the faults and requests early;
 // what was done is judged all the same.
 func Run(ctx context.Context, o Options) (Result, error) {
 	o, err := o.withDefaults()
 	if err != nil {
-		return Result{}, err
+		return o.failed(err)
 	}
 	began := time.Now()
 	running := context.WithoutCancel(ctx) // mending and judging do not end with it
 	w, err := newWorld(running, o)
 	defer w.close()
 	if err != nil {
-		return Result{}, fmt.Errorf("campaign: %w", err)
+		return o.failed(fmt.Errorf("campaign: %w", err))
 	}
 	kinds, answers, err := w.choose()
 	if err != nil {
-		return Result{}, fmt.Errorf("campaign: %w", err)
+		return o.failed(fmt.Errorf("campaign: %w", err))
 	}
 	if err := w.begin(running); err != nil {
-		return Result{}, fmt.Errorf("campaign: %w", err)
+		return o.failed(fmt.Errorf("campaign: %w", err))
 	}
 	c := newCallers(w, answers)
 	s := &stops{world: w}
@@ -59,7 +60,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 
 	drained, err := w.drain(running)
 	if err != nil {
-		return Result{}, fmt.Errorf("campaign: %w", err)
+		return o.failed(fmt.Errorf("campaign: %w", err))
 	}
 	// What was proved absent is watched for a while, and so is the target here.
 	wait(running, lateLanding+providerDelay)
@@ -67,7 +68,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	reviewers.Wait()
 	facts, err := w.collect(running, c, s.sure)
 	if err != nil {
-		return Result{}, fmt.Errorf("campaign: collecting what is there: %w", err)
+		return o.failed(fmt.Errorf("campaign: collecting what is there: %w", err))
 	}
 	violations := judge.Judge(facts)
 	r := o.result(facts, violations, c, m)
@@ -76,10 +77,16 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if len(violations) > 0 {
 		r.Stories = filepath.Join(o.Dir, "stories")
 		if err := tellStories(r.Stories, facts, violations, m.done); err != nil {
+			r.Error = err.Error()
 			return r, err
 		}
 	}
 	return r, nil
+}
+
+// failed is the result of a campaign that could not be run or judged.
+func (o Options) failed(err error) (Result, error) {
+	return Result{Seed: o.Seed, Replicas: o.Replicas, Sabotage: string(o.Sabotage), Error: err.Error()}, err
 }
 
 // drain waits until nothing is open, with all faults healed and all replicas up.

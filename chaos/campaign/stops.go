@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,21 +21,17 @@ type stops struct {
 }
 
 // stop stops an action type of a tenant for a while. It reports whether it was set.
-func (s *stops) stop(ctx context.Context, how shock) bool {
+func (s *stops) stop(ctx context.Context, how shock) (set bool, err error) {
 	if !s.turning.TryLock() {
-		return false
+		return false, nil
 	}
 	defer s.turning.Unlock()
 	tenant := tenants()[how.target%len(tenants())]
 	action := []string{refunds, invoices, contacts, notes}[how.coin%4]
 	m := s.world.serving()[how.target%s.world.Replicas]
-	set := func(ctx context.Context, m *member, stopped bool) error {
-		ctx, cancel := context.WithTimeout(as(ctx, s.world.keys[tenant].admin), callTimeout)
-		defer cancel()
-		_, err := m.policy.SetKillSwitch(ctx, &oncewardv1.SetKillSwitchRequest{ActionType: action, Stopped: stopped, Reason: "a drill"})
-		return err
-	}
-	err := set(ctx, m, true)
+	setting, done := context.WithTimeout(as(ctx, s.world.keys[tenant].admin), callTimeout)
+	_, err = m.policy.SetKillSwitch(setting, &oncewardv1.SetKillSwitchRequest{ActionType: action, Stopped: true, Reason: "a drill"})
+	done()
 	from := time.Now()
 	if err == nil {
 		wait(ctx, how.last)
@@ -43,11 +40,15 @@ func (s *stops) stop(ctx context.Context, how shock) bool {
 		s.mu.Unlock()
 	}
 	// By the owner, since all replicas may be away now; it is in the record all the same.
-	mending := context.WithoutCancel(ctx)
+	mending, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendPatience)
+	defer cancel()
 	for {
 		clearErr := s.world.owner.ClearKillSwitch(mending, ledger.KillSwitch{Tenant: tenant, ActionType: action, SetBy: "ada", Reason: "the drill is over"})
 		if clearErr == nil || errors.Is(clearErr, ledger.ErrNotFound) {
-			return err == nil
+			return err == nil, nil
+		}
+		if mending.Err() != nil {
+			return err == nil, fmt.Errorf("a kill switch of %s stays set: %w", tenant, clearErr)
 		}
 		wait(mending, 200*time.Millisecond)
 	}

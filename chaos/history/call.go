@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,8 @@ type Call struct {
 	Kind    Kind   `json:"kind"`
 	// Arguments tells the sets of arguments of one key apart: 0 to 63.
 	Arguments int `json:"arguments"`
+	// Cents is the money that the arguments ask for; zero where they ask for none.
+	Cents int64 `json:"cents,omitempty"`
 	// Corrects says that the request brings other arguments to a failed operation.
 	Corrects bool `json:"corrects,omitempty"`
 
@@ -64,6 +67,12 @@ type Call struct {
 	Replayed    bool         `json:"replayed,omitempty"`
 	// Reason is of a failure, a refusal, or of no answer.
 	Reason string `json:"reason,omitempty"`
+}
+
+// isDuplicate reports whether the call, which was refused, was looked at as far as its
+// key: who is too busy for a call says nothing about it.
+func (c Call) isDuplicate() bool {
+	return c.Kind == Request && !c.Corrects && !slices.Contains([]string{"OVERLOADED", "RATE_LIMITED", "IDENTITY_UNAVAILABLE"}, c.Reason)
 }
 
 // String is one line of the call's story.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -24,6 +25,16 @@ func (c Call) is(state ledger.State, receipt string) Call {
 	if state == ledger.Succeeded {
 		c.Receipt, c.Reference = receipt, "re_1"
 	}
+	return c
+}
+
+func (c Call) because(reason string) Call {
+	c.Reason = reason
+	return c
+}
+
+func cancelling(c Call) Call {
+	c.Kind = Cancel
 	return c
 }
 
@@ -75,6 +86,11 @@ func TestCheck(t *testing.T) {
 		{"and not both", []Call{request(1, 2, 0, Nothing), request(1, 2, 1, Nothing), request(3, 4, 0, Reused), request(5, 6, 1, Reused)}, false},
 		{"refused by policy changes nothing", []Call{request(1, 2, 0, Refused), read(3, 4, Absent)}, true},
 		{"refused by policy was recorded all the same", []Call{request(1, 2, 0, Refused), read(3, 4, Told).is(ledger.Running, "")}, false},
+		{"refused by policy after a success", []Call{succeeded, request(3, 4, 0, Refused)}, false},
+		{"refused by policy after failed", []Call{failed, request(3, 4, 0, Refused)}, false},
+		{"refused beside a success", []Call{request(1, 4, 0, Told).is(ledger.Succeeded, "a"), request(2, 3, 0, Refused)}, true},
+		{"too busy after a success", []Call{succeeded, request(3, 4, 0, Refused).because("OVERLOADED")}, true},
+		{"a refused cancel after a success", []Call{succeeded, cancelling(request(3, 4, 0, Refused))}, true},
 		{"a correction", []Call{failed, correcting(request(3, 4, 2, Told).is(ledger.Succeeded, "a")), request(5, 6, 0, Reused)}, true},
 		{"a correction without an answer", []Call{failed, correcting(request(3, 4, 2, Nothing)), read(5, 6, Told).is(ledger.Succeeded, "a")}, true},
 		{"a correction of what has succeeded", []Call{succeeded, correcting(request(3, 4, 2, Told).is(ledger.Succeeded, "a"))}, false},
@@ -86,6 +102,68 @@ func TestCheck(t *testing.T) {
 				t.Errorf("fits is %t, want %t: %v", fits, test.fits, test.calls)
 			}
 		})
+	}
+}
+
+// However many ask at one moment, it is found out whether they fit. (Seed 203 had 21 of
+// them, and there was no answer in 20 s.)
+func TestCheckManyAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		last Call
+		fits bool
+	}{
+		{"doubt meanwhile", read(50, 51, Told).is(ledger.Unknown, ""), true},
+		{"doubt afterwards", read(201, 202, Told).is(ledger.Unknown, ""), false},
+		{"refused meanwhile", request(50, 51, 0, Refused), true},
+		{"refused afterwards", request(201, 202, 0, Refused), false},
+		{"absent meanwhile", read(50, 51, Absent), true},
+		{"absent afterwards", read(201, 202, Absent), false},
+		{"another receipt meanwhile", read(50, 51, Told).is(ledger.Succeeded, "b"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			calls := []Call{test.last}
+			for i := range 40 {
+				calls = append(calls, request(i, 100+i, 0, Told).is(ledger.Succeeded, "a"), request(60+i, 100+i, 1, Reused))
+			}
+			found := Check(calls, 10*time.Second)
+			if fits := len(found) == 0; fits != test.fits || !fits && found[0].Undecided {
+				t.Errorf("fits is %t, want %t: %v", fits, test.fits, found)
+			}
+		})
+	}
+}
+
+// Where a call may have its place does not change what fits: random histories of a few
+// calls, checked with places and without.
+func TestPlacesChangeNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	fitting := 0
+	const histories = 20_000
+	for range histories {
+		var calls []Call
+		for range 2 + r.IntN(5) {
+			from := r.IntN(12)
+			c := request(from, from+1+r.IntN(8), r.IntN(2), []Answer{Nothing, Told, Told, Told, Reused, Refused, Absent}[r.IntN(7)])
+			c.Kind = []Kind{Request, Request, Request, Read}[r.IntN(4)]
+			if c.Answer == Told {
+				c = c.is([]ledger.State{ledger.Unknown, ledger.Succeeded, ledger.Failed}[r.IntN(3)], []string{"a", "a", "b"}[r.IntN(3)])
+			}
+			if c.Kind == Request && r.IntN(6) == 0 {
+				c.Corrects = true
+			}
+			calls = append(calls, c)
+		}
+		placed, whole := check(calls, time.Minute, Call.place), check(calls, time.Minute, func(c Call, _ bool) (from, to time.Duration) { return c.Invoked, c.Returned })
+		if len(placed) != len(whole) {
+			t.Fatalf("with places: %v, without: %v, of %v", placed, whole, calls)
+		}
+		if len(whole) == 0 {
+			fitting++
+		}
+	}
+	if fitting < histories/20 || fitting > histories*19/20 {
+		t.Errorf("%d of %d histories fit: that tests little", fitting, histories)
 	}
 }
 

@@ -35,7 +35,11 @@ func (r register) step(c Call) []register {
 		}
 		return []register{r}
 	case Refused:
-		return []register{r}
+		if !c.isDuplicate() {
+			return []register{r}
+		}
+		// A duplicate of what has ended gets the original answer, never a refusal.
+		return keep(r.worlds(), func(w register) bool { return !w.held || w.arguments != c.Arguments || !w.end.Final() })
 	case Absent:
 		if r.held {
 			return nil

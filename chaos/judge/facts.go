@@ -19,6 +19,8 @@ type Facts struct {
 	Calls   []history.Call
 	Budgets []Budget
 	Stops   []Stop
+	// Died says how replicas ended that nobody ended.
+	Died []string
 	// Wrong are answers that no caller should get.
 	Wrong []string
 }

@@ -31,8 +31,10 @@ const (
 	Stuck          Rule = "stuck"          // nothing is open
 	Stopped        Rule = "stopped"        // no claim while a kill switch was set
 	Incident       Rule = "incident"       // two receipts, or an effect of what was called failed
+	OwnAnswer      Rule = "own_answer"     // L6, L10: callers are told of what they asked for, as it is on record
 	Unheard        Rule = "unknown_effect" // an effect of no operation
 	WrongAnswer    Rule = "wrong_answer"   // an answer that no caller should get
+	Died           Rule = "died"           // no replica ends by itself, whatever is broken around it
 	IntentTwice    Rule = "intent"         // one effect of an intent
 )
 
@@ -76,10 +78,14 @@ func Judge(f Facts) []Violation {
 	c.keys()
 	c.strangers()
 	c.receipts()
+	c.answers()
 	c.registers()
 	c.chains()
 	c.stops()
 	c.budgets()
+	for _, how := range f.Died {
+		c.find(nil, Died, "%s: see its log", how)
+	}
 	for _, wrong := range f.Wrong {
 		c.find(nil, WrongAnswer, "%s", wrong)
 	}
@@ -121,9 +127,15 @@ func (c *court) target(op *Operation) {
 		case effects[0].ID != op.Reference:
 			c.find(op, Succeeded, "its reference is %q, and the target's is %q", op.Reference, effects[0].ID)
 		}
+		if op.Effect != ledger.EffectApplied {
+			c.find(op, Succeeded, "it has succeeded with the effect %q", op.Effect)
+		}
 	case ledger.Failed:
 		if len(effects) > 0 {
 			c.find(op, Failed, "it has failed (%s), and the target holds %v", op.Failure, effects)
+		}
+		if op.Effect != ledger.EffectNone && op.Effect != ledger.EffectNotApplied {
+			c.find(op, Failed, "it has failed (%s) with the effect %q", op.Failure, op.Effect)
 		}
 	default:
 		c.find(op, Stuck, "it is %s, and all faults are healed", op.State)
@@ -133,9 +145,11 @@ func (c *court) target(op *Operation) {
 // sent holds what the target received against the claims on record.
 func (c *court) sent(op *Operation) {
 	var claims []time.Time
-	corrected := false
+	requests := 1 // different ones: each correction is another
 	for _, e := range c.events[op.ID] {
-		corrected = corrected || e.Event == string(ledger.Correct)
+		if e.Event == string(ledger.Correct) {
+			requests++
+		}
 		if e.Event == string(ledger.Claim) || e.Event == string(ledger.Replay) {
 			at, err := time.Parse(time.RFC3339Nano, e.At)
 			if err != nil {
@@ -144,6 +158,7 @@ func (c *court) sent(op *Operation) {
 			claims = append(claims, at)
 		}
 	}
+	bodies := map[string]bool{}
 	for i, w := range c.writes[op.ID] {
 		before := 0
 		for _, at := range claims {
@@ -154,9 +169,10 @@ func (c *court) sent(op *Operation) {
 		if before <= i {
 			c.find(op, LedgerFirst, "write %d came to the target at %s, and %d attempts were claimed by then", i+1, w.At.Format(time.RFC3339Nano), before)
 		}
-		if first := c.writes[op.ID][0]; !corrected && w.BodyHash != first.BodyHash {
-			c.find(op, SameRequest, "write %d had another body than the first", i+1)
-		}
+		bodies[w.BodyHash] = true
+	}
+	if len(bodies) > requests {
+		c.find(op, SameRequest, "its writes had %d different bodies, and %d were asked for", len(bodies), requests)
 	}
 }
 
@@ -234,6 +250,43 @@ func (c *court) receipts() {
 			c.find(&Operation{Tenant: call.Tenant, Key: call.Key, ID: call.OperationID}, ReceiptLost, "a caller has the receipt of an operation that the ledger does not know: %s", call)
 		case op.State != ledger.Succeeded || op.Receipt != call.Receipt || op.Reference != call.Reference:
 			c.find(op, ReceiptLost, "a caller was told another receipt than the ledger holds (%s, %q): %s", op.State, op.Receipt, call)
+		}
+	}
+}
+
+// answers holds what callers were told against what they asked for: the operation is on
+// record, it is of their tenant and their key, a failure is in its record, the money is
+// what they asked for, and one caller at most was told that its request was the first.
+func (c *court) answers() {
+	firsts := map[string]int{}
+	for _, call := range c.Calls {
+		if call.Answer != history.Told {
+			continue
+		}
+		op := c.operations[call.OperationID]
+		if op == nil {
+			if call.State != ledger.Succeeded { // receipts says the rest
+				c.find(&Operation{Tenant: call.Tenant, Key: call.Key, ID: call.OperationID}, OwnAnswer, "a caller was told of an operation that the ledger does not know: %s", call)
+			}
+			continue
+		}
+		if op.Tenant != call.Tenant || op.Key != call.Key {
+			c.find(op, OwnAnswer, "a caller was told of it who asked for %s of %s: %s", call.Key, call.Tenant, call)
+		}
+		if call.State == ledger.Failed && !slices.ContainsFunc(c.events[op.ID], func(e auditchain.Event) bool { return e.To == string(ledger.Failed) }) {
+			c.find(op, OwnAnswer, "a caller was told that it has failed, and the record has no such move: %s", call)
+		}
+		if call.Kind == history.Request && call.State == ledger.Succeeded && call.Cents != 0 {
+			for _, e := range c.effects[op.ID] {
+				if e.Cents != call.Cents {
+					c.find(op, OwnAnswer, "a caller asked for %d cents and was told of success, and %d were moved", call.Cents, e.Cents)
+				}
+			}
+		}
+		if !call.Corrects && (call.Disposition == "EXECUTED" || call.Disposition == "ACCEPTED") {
+			if firsts[op.ID]++; firsts[op.ID] == 2 {
+				c.find(op, OwnAnswer, "two callers were told that theirs was the first request: %s", call)
+			}
 		}
 	}
 }

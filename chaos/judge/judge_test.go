@@ -51,13 +51,13 @@ func good(t *testing.T) Facts {
 	t.Helper()
 	told := history.Call{
 		Tenant: "acme", Key: "g1", Kind: history.Request, Invoked: 1, Returned: 2, Answer: history.Told, OperationID: one,
-		State: ledger.Succeeded, Reference: "re_1", Receipt: `{"id":"re_1"}`,
+		State: ledger.Succeeded, Reference: "re_1", Receipt: `{"id":"re_1"}`, Cents: 500, Disposition: "EXECUTED",
 	}
 	refused := history.Call{Tenant: "acme", Key: "g2", Kind: history.Request, Invoked: 1, Returned: 2, Answer: history.Told, OperationID: two, State: ledger.Failed}
 	return Facts{
 		Operations: []Operation{
-			{Tenant: "acme", ID: one, Key: "g1", ActionType: "refund", State: ledger.Succeeded, Reference: "re_1", Receipt: `{"id":"re_1"}`, Attempts: 2, Intent: "order-1"},
-			{Tenant: "acme", ID: two, Key: "g2", ActionType: "refund", State: ledger.Failed, Attempts: 1, Intent: "order-1"},
+			{Tenant: "acme", ID: one, Key: "g1", ActionType: "refund", State: ledger.Succeeded, Effect: ledger.EffectApplied, Reference: "re_1", Receipt: `{"id":"re_1"}`, Attempts: 2, Intent: "order-1"},
+			{Tenant: "acme", ID: two, Key: "g2", ActionType: "refund", State: ledger.Failed, Effect: ledger.EffectNotApplied, Attempts: 1, Intent: "order-1"},
 		},
 		Effects: []Effect{{Tenant: "acme", OperationID: one, ID: "re_1", Cents: 500}},
 		Writes: []Write{
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 		rules []Rule
 	}{
 		{"all laws hold", func(*Facts) {}, nil},
-		{"two effects", func(f *Facts) { f.Effects = append(f.Effects, Effect{OperationID: one, ID: "re_2"}) }, []Rule{OneEffect}},
+		{"two effects", func(f *Facts) { f.Effects = append(f.Effects, Effect{OperationID: one, ID: "re_2", Cents: 500}) }, []Rule{OneEffect}},
 		{"a success without an effect", func(f *Facts) { f.Effects = nil }, []Rule{Succeeded}},
 		{"a success with the receipt of another effect", func(f *Facts) { f.Effects[0].ID = "re_9" }, []Rule{Succeeded}},
 		{"a failure with an effect", func(f *Facts) {
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 		}, []Rule{Failed, IntentTwice}},
 		{"an operation that is stuck", func(f *Facts) {
 			f.Operations[1].State = ledger.Unknown
-			f.Events[5].To = "unknown"
+			f.Events[5].To, f.Calls = "unknown", f.Calls[:1]
 		}, []Rule{Stuck, EventOfMove, Chain}},
 		{"a write before its claim", func(f *Facts) { f.Writes[1].At = begin().Add(1900 * time.Millisecond) }, []Rule{LedgerFirst}},
 		{"a write without a claim", func(f *Facts) {
@@ -107,12 +107,12 @@ func TestJudge(t *testing.T) {
 		{"a receipt that was changed", func(f *Facts) { f.Operations[0].Receipt = `{"id": "re_1"}` }, []Rule{ReceiptLost}},
 		{"a second receipt", func(f *Facts) {
 			again := f.Calls[0]
-			again.Receipt, again.Invoked, again.Returned = `{}`, 3, 4
+			again.Receipt, again.Invoked, again.Returned, again.Disposition = `{}`, 3, 4, "REPLAYED"
 			f.Calls = append(f.Calls, again)
 		}, []Rule{ReceiptLost, Register}},
 		{"other arguments accepted", func(f *Facts) {
 			again := f.Calls[0]
-			again.Arguments, again.Invoked, again.Returned = 1, 3, 4
+			again.Arguments, again.Invoked, again.Returned, again.Disposition = 1, 3, 4, "REPLAYED"
 			f.Calls = append(f.Calls, again)
 		}, []Rule{Register}},
 		{"an event that was changed", func(f *Facts) { f.Events[1].Detail = "as if nothing were" }, []Rule{Chain}},
@@ -127,6 +127,17 @@ func TestJudge(t *testing.T) {
 		{"a stop of another tenant", func(f *Facts) { f.Stops[0].From, f.Stops[0].Tenant = begin(), "globex" }, nil},
 		{"an incident", func(f *Facts) { f.Operations[0].HasIncident = true }, []Rule{Incident}},
 		{"an incident that the target made up", func(f *Facts) { f.Operations[0].HasIncident, f.Operations[0].Lied = true, true }, nil},
+		{"an effect that nobody is sure of, and a success", func(f *Facts) { f.Operations[0].Effect = ledger.EffectUnknown }, []Rule{Succeeded}},
+		{"an effect that nobody is sure of, and a failure", func(f *Facts) { f.Operations[1].Effect = ledger.EffectUnknown }, []Rule{Failed}},
+		{"told of an operation that is not there any more", func(f *Facts) {
+			f.Calls = append(f.Calls, history.Call{Tenant: "acme", Key: "g3", Kind: history.Request, Answer: history.Told, OperationID: "gone", State: ledger.NeedsReview})
+		}, []Rule{OwnAnswer}},
+		{"told of another one's operation", func(f *Facts) { f.Calls[0].Key = "g3" }, []Rule{OwnAnswer}},
+		{"told of another tenant's operation", func(f *Facts) { f.Calls[0].Tenant = "globex" }, []Rule{OwnAnswer}},
+		{"told of a failure that nobody recorded", func(f *Facts) { f.Calls[0].State = ledger.Failed }, []Rule{OwnAnswer}},
+		{"more money than was asked for", func(f *Facts) { f.Calls[0].Cents = 400 }, []Rule{OwnAnswer}},
+		{"two first requests", func(f *Facts) { f.Calls = append(f.Calls, f.Calls[0]) }, []Rule{OwnAnswer}},
+		{"a replica that panicked", func(f *Facts) { f.Died = []string{"replica-1: exit status 2"} }, []Rule{Died}},
 		{"an answer that nobody should get", func(f *Facts) { f.Wrong = []string{"panic"} }, []Rule{WrongAnswer}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

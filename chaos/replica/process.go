@@ -42,6 +42,8 @@ func Start(ctx context.Context, program string, c Config, logs *os.File) (*Proce
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
 	cmd.Env = append(os.Environ(), env)
 	cmd.Stderr = logs
+	// Ctrl-C at the campaign's terminal is not for it: it must see the end of the campaign.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	commands, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2); err != nil {
@@ -94,6 +96,21 @@ func (p *Process) Address() string { return p.address }
 
 // Exited is closed when the process is gone.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Failure says how it ended, where nobody ended it so: with an exit code of its own, as a
+// panic does, or by another signal than SIGKILL. It is empty while the process runs.
+func (p *Process) Failure() string {
+	select {
+	case <-p.exited:
+	default:
+		return ""
+	}
+	how := p.cmd.ProcessState
+	if status, ok := how.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL || how.Success() {
+		return ""
+	}
+	return how.String()
+}
 
 // Arm makes it die when it next comes to a crash point. A process that is gone takes
 // no command, which is no fault of the caller's.
