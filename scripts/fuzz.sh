@@ -46,7 +46,9 @@ fi
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 failed=() idle=()
-printf 'fuzz: %d targets, %s each, three times that with a Postgres\n' "${#targets[@]}" "$each"
+more=', three times that with a Postgres'
+if [ -n "${FUZZTIME:-}" ]; then more=; fi
+printf 'fuzz: %d targets, %s each%s\n' "${#targets[@]}" "$each" "$more"
 for target in "${targets[@]}"; do
   name=${target##*:} dir=${target%/*}
   workers=() time=$each
