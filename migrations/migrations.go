@@ -14,9 +14,10 @@ import (
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/onceward/onceward/internal/pgurl"
 )
 
 //go:embed *.sql
@@ -34,7 +35,7 @@ const lockTimeout = 2 * time.Minute
 // Each file is one transaction. One that the database refuses leaves nothing
 // behind, and Up can be called again when its cause is gone.
 func Up(ctx context.Context, url string) (version uint, err error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := pgurl.Parse(url)
 	if err != nil {
 		return 0, fmt.Errorf("migrations: database url: %w", err)
 	}

@@ -2,6 +2,7 @@ package declared
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,6 +19,11 @@ const (
 	// maxLearnt bounds how long one answer holds up everybody: after it one may
 	// try, and learns again. A limit on one object must not stop all others.
 	maxLearnt = time.Minute
+	// keptPaces is how many tenants' paces are kept before those are dropped that are
+	// as good as new and were not asked for in paceLife: nobody holds such a one. Some
+	// 200 bytes each.
+	keptPaces = 1024
+	paceLife  = time.Minute
 )
 
 // paces are the paces of a provider: one for each credential. It is safe for
@@ -27,12 +33,13 @@ type paces struct {
 	perTenant bool
 	now       func() time.Time
 
-	mu    sync.Mutex
-	known map[string]*pace
+	mu      sync.Mutex
+	known   map[string]*pace
+	sweepAt int // how many there are when idle ones are dropped
 }
 
 func newPaces(rules *definition.Pace, perTenant bool, now func() time.Time) *paces {
-	p := &paces{perTenant: perTenant, now: now, known: map[string]*pace{}}
+	p := &paces{perTenant: perTenant, now: now, known: map[string]*pace{}, sweepAt: keptPaces}
 	if rules != nil {
 		p.rules = *rules
 	}
@@ -46,11 +53,17 @@ func (p *paces) of(tenant string) *pace {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := p.now()
 	known := p.known[tenant]
 	if known == nil {
+		if len(p.known) >= p.sweepAt {
+			maps.DeleteFunc(p.known, func(_ string, known *pace) bool { return now.Sub(known.asked) > paceLife && known.idle(now) })
+			p.sweepAt = max(keptPaces, 2*len(p.known))
+		}
 		known = newPace(p.rules, p.now)
 		p.known[tenant] = known
 	}
+	known.asked = now
 	return known
 }
 
@@ -61,6 +74,7 @@ type pace struct {
 	limiter  *rate.Limiter // nil: no bound
 	interval time.Duration // between two writes
 	most     int           // writes under way; zero: no bound
+	asked    time.Time     // when it was asked for last; guarded by paces.mu
 
 	mu        sync.Mutex
 	underWay  int
@@ -83,6 +97,14 @@ func newPace(rules definition.Pace, now func() time.Time) *pace {
 		p.limiter = rate.NewLimiter(rate.Every(p.interval), burst)
 	}
 	return p
+}
+
+// idle reports whether a pace is as good as a new one.
+func (p *pace) idle(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.underWay == 0 && !p.notBefore.After(now) && !p.lastTurn.After(now) &&
+		(p.limiter == nil || p.limiter.TokensAt(now) >= float64(p.limiter.Burst()))
 }
 
 // take asks for a turn. It returns release, to be called when the write is over,

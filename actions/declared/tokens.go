@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,6 +34,11 @@ const (
 	renewPause = 15 * time.Second
 
 	maxTokenBytes = 64 << 10 // of the answer to a token call
+
+	// keptTokens is how many tenants' tokens are kept before those are dropped that
+	// have ended. One whose provider gave it a refresh token of its own stays: nothing
+	// else can renew it.
+	keptTokens = 1024
 )
 
 // tokens fetches OAuth2 access tokens and keeps them until shortly before they
@@ -49,6 +55,8 @@ type tokens struct {
 	group singleflight.Group
 	mu    sync.Mutex
 	known map[string]*token // by tenant, or "" where all share one
+	// sweepAt is how many there are when ended ones are dropped.
+	sweepAt int
 }
 
 type token struct {
@@ -67,7 +75,7 @@ func newTokens(rules *authRules, address string, sender *httpaction.Sender, o Op
 			Transport:     tokenTransport{sender},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		known: map[string]*token{},
+		known: map[string]*token{}, sweepAt: keptTokens,
 	}
 }
 
@@ -118,7 +126,7 @@ func (t *tokens) renew(ctx context.Context, slot, tenant string) (string, error)
 	defer t.mu.Unlock()
 	known, now := t.known[slot], t.now()
 	if err == nil {
-		t.known[slot] = next
+		t.keep(slot, next, now)
 		return next.value, nil
 	}
 	if known != nil && known.value != "" && now.Before(known.endAt) {
@@ -126,6 +134,17 @@ func (t *tokens) renew(ctx context.Context, slot, tenant string) (string, error)
 		return known.value, nil
 	}
 	return "", err
+}
+
+// keep remembers a token. The caller holds mu.
+func (t *tokens) keep(slot string, next *token, now time.Time) {
+	if len(t.known) >= t.sweepAt {
+		maps.DeleteFunc(t.known, func(_ string, known *token) bool {
+			return !now.Before(known.endAt) && known.refresh == known.configured
+		})
+		t.sweepAt = max(keptTokens, 2*len(t.known))
+	}
+	t.known[slot] = next
 }
 
 // drop forgets a token that the provider refused, unless there is another one

@@ -23,14 +23,14 @@ func (forged) Events(string, actions.Message, time.Time) ([]actions.Event, error
 	return nil, fmt.Errorf("no signature")
 }
 
-// What strangers send to the listeners of webhooks and of public keys is cut off in
-// time and in size; who behaves is answered meanwhile.
+// What strangers send to the listeners of webhooks, of public keys and of those who run
+// the process is cut off in time and in size; who behaves is answered meanwhile.
 func TestHTTPListeners(t *testing.T) {
 	t.Parallel()
 	w := apptest.New(t, apptest.Options{})
-	hooks, keys := listen(t), listen(t)
+	hooks, keys, admin := listen(t), listen(t), listen(t)
 	w.Start(t, func(c *app.Config) {
-		c.Webhooks, c.HTTP, c.MaxConnections = hooks, keys, 200
+		c.Webhooks, c.HTTP, c.Admin, c.MaxConnections = hooks, keys, admin, 200
 		c.Source = func(_, provider string) actions.Source {
 			if provider == "fakemail" {
 				return forged{}
@@ -54,6 +54,12 @@ func TestHTTPListeners(t *testing.T) {
 			then: strings.Repeat("b", 64<<10), status: http.StatusRequestEntityTooLarge},
 		"webhooks: a body without end": {to: hooks, send: post + "Transfer-Encoding: chunked\r\n\r\n",
 			then: "10000\r\n" + strings.Repeat("b", 64<<10) + "\r\n", status: http.StatusRequestEntityTooLarge},
+		"admin: no headers": {to: admin, send: "GET /readyz"},
+		"admin: headers without end": {to: admin, send: "GET /readyz HTTP/1.1\r\nHost: x\r\n",
+			then: "X-Filler: " + strings.Repeat("f", 1000) + "\r\n", status: http.StatusRequestHeaderFieldsTooLarge},
+		// It is answered at once: nothing there reads a body.
+		"admin: a body without end": {to: admin, send: "GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+			then: "10000\r\n" + strings.Repeat("b", 64<<10) + "\r\n", status: http.StatusOK},
 		"webhooks: two lengths": {to: hooks, send: post + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nb", status: http.StatusBadRequest},
 		"webhooks: not HTTP":    {to: hooks, send: "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", status: http.StatusBadRequest},
 	} {
@@ -67,7 +73,7 @@ func TestHTTPListeners(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wantAnswered(t, hooks, keys)
+			wantAnswered(t, hooks, keys, admin)
 			for _, conn := range conns {
 				if c.then != "" {
 					go func() {
@@ -127,14 +133,15 @@ func dial(t *testing.T, l net.Listener) net.Conn {
 	return conn
 }
 
-// wantAnswered fails the test unless both listeners answer, each with a connection
+// wantAnswered fails the test unless all listeners answer, each with a connection
 // of its own.
-func wantAnswered(t *testing.T, hooks, keys net.Listener) {
+func wantAnswered(t *testing.T, hooks, keys, admin net.Listener) {
 	t.Helper()
 	for range 3 {
 		for request, to := range map[string]net.Listener{
 			"POST /v1/webhooks/acme/fakemail HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}": hooks,
 			"GET /.well-known/jwks.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n":                             keys,
+			"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n":                                            admin,
 		} {
 			conn := dial(t, to)
 			if _, err := io.WriteString(conn, request); err != nil {

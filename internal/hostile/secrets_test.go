@@ -3,8 +3,6 @@ package hostile
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,20 +14,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/prototext"
-	"google.golang.org/protobuf/proto"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/apptest"
+	"github.com/onceward/onceward/internal/telemetry"
 	"github.com/onceward/onceward/ledger/postgres"
+	"github.com/onceward/onceward/migrations"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
@@ -44,61 +41,8 @@ const (
 	databaseSecret  = "PLANTEDdatabasepassword66"
 	webhookSecret   = "PLANTEDwebhooksecret3e1f"
 	jwtSecret       = "PLANTEDsignatureofatoken"
+	adminToken      = "PLANTEDadmintoken8c02"
 )
-
-// everywhere is text that must hold no secret, by where it came from. It is safe
-// for concurrent use. What other parts tell (metrics, spans) is added with tell.
-type everywhere struct {
-	mu   sync.Mutex
-	text map[string]*bytes.Buffer
-}
-
-func (e *everywhere) tell(where string, what ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	b := e.text[where]
-	if b == nil {
-		b = &bytes.Buffer{}
-		e.text[where] = b
-	}
-	fmt.Fprintln(b, what...)
-}
-
-func (e *everywhere) holds(where, word string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.text[where] != nil && bytes.Contains(e.text[where].Bytes(), []byte(word))
-}
-
-// writer returns a writer to a place.
-func (e *everywhere) writer(where string) io.Writer {
-	return writerFunc(func(p []byte) (int, error) { e.tell(where, string(p)); return len(p), nil })
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
-// answered notes what a caller was told.
-func (e *everywhere) answered(m proto.Message, err error) {
-	if err != nil {
-		st := status.Convert(err)
-		e.tell("errors", st.Message())
-		for _, d := range st.Details() {
-			e.tell("errors", fmt.Sprint(d))
-		}
-		return
-	}
-	e.tell("answers", prototext.Format(m))
-}
-
-// forms are how a secret may look elsewhere.
-func forms(secret string) []string {
-	return []string{
-		secret, hex.EncodeToString([]byte(secret)), url.QueryEscape(secret),
-		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="), base64.RawURLEncoding.EncodeToString([]byte(secret)),
-	}
-}
 
 // indiscreet is an adapter that tells what it knows wherever it can. What it does
 // is in its argument "do".
@@ -149,23 +93,29 @@ func (talkative) Events(_ string, m actions.Message, _ time.Time) ([]actions.Eve
 }
 
 // Secrets come in wherever they can, providers repeat them, adapters panic with
-// them, and every log line is written: nothing of them is in a log, in the ledger,
-// in an answer or in an error.
+// them, every log line is written and every request is traced: nothing of them is in
+// a log, in the ledger, in an answer or an error, in a metric, a span or a profile.
 func TestPlantedSecretsStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	found := &everywhere{text: map[string]*bytes.Buffer{}}
 	w := apptest.New(t, apptest.Options{Provider: fakeprovider.Options{Token: providerToken}, Adapters: []actions.Adapter{indiscreet{}}})
 	w.Options.Demo.Token = providerToken
-	secrets := []string{providerToken, sensitiveArg, sensitiveResult, panicText, databaseSecret, webhookSecret, jwtSecret}
+	secrets := []string{providerToken, sensitiveArg, sensitiveResult, panicText, databaseSecret, webhookSecret, jwtSecret, adminToken}
 	secrets = append(secrets, keysOf(t, w)...)
 	away := mustParse(t, w.Database.ServeURL)
 	away.User = url.UserPassword(away.User.Username(), databaseSecret)
 
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
-	hooks := listen(t)
+	hooks, admin := listen(t), listen(t)
+	spans := tracetest.NewSpanRecorder()
+	told, err := telemetry.New(t.Context(), telemetry.Options{SampleRatio: 1, Processors: []sdktrace.SpanProcessor{spans}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	asJSON := w.Start(t, func(c *app.Config) {
 		c.Log = slog.New(slog.NewJSONHandler(found.writer("log, JSON"), debug))
 		c.Webhooks, c.Source = hooks, func(string, string) actions.Source { return talkative{} }
+		c.Telemetry, c.Admin, c.AdminToken, c.AdminProfiles = told, admin, adminToken, true
 	})
 	// The other replica's provider repeats what it was sent, in every way.
 	echo := httptest.NewServer(http.HandlerFunc(echoing))
@@ -210,14 +160,32 @@ func TestPlantedSecretsStayWhereTheyBelong(t *testing.T) {
 			post(t, "http://"+hooks.Addr().String()+"/v1/webhooks/acme/fakemail?key="+webhookSecret, body)
 		}
 	}
-	// Where the database is away, its URL is not in what is said of it.
-	away.Host = "127.0.0.1:1"
-	store, err := postgres.Open(t.Context(), away.String())
-	if err == nil {
-		store.Close()
-		t.Error("there is a database where none is")
-	} else {
-		found.tell("errors of starting", err)
+	// Where the database is away, or its URL is wrong, the password is not in what is
+	// said of it.
+	for _, wrong := range []string{
+		"postgres://serve:" + databaseSecret + "@127.0.0.1:1/onceward",
+		"postgres://serve:" + databaseSecret + "@127.0.0.1:x/onceward",
+		"postgres://serve:x@" + databaseSecret + "@127.0.0.1:1/onceward",
+		"host=127.0.0.1 port=x password = '" + databaseSecret + " '",
+		away.String(), // it asks for a password, or the role has another one or none
+	} {
+		store, err := postgres.Open(t.Context(), wrong)
+		if err != nil {
+			found.tell("errors of starting", err)
+		} else if store.Close(); wrong != away.String() { // the tests' Postgres may trust everybody
+			t.Errorf("there is a database at %s", wrong)
+		}
+		if _, err := migrations.Up(t.Context(), wrong); err == nil {
+			t.Errorf("migrated %s", wrong)
+		} else {
+			found.tell("errors of starting", err)
+		}
+	}
+	// Who runs the process sees no more, with the right credential or without.
+	for _, page := range []string{"/metrics", "/readyz", "/healthz", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline", "/debug/pprof/", "/" + jwtSecret} {
+		for _, bearer := range []string{adminToken, adminToken + "x", ""} {
+			found.tell("admin, "+page, scrape(t, "http://"+admin.Addr().String()+page, bearer))
+		}
 	}
 	apptest.Eventually(t, func() bool { return found.holds("log, JSON", "look-up panicked") }, w.Describe)
 	for _, r := range []*apptest.Replica{asJSON, asText} {
@@ -234,6 +202,9 @@ func TestPlantedSecretsStayWhereTheyBelong(t *testing.T) {
 		stats, err := r.Stats.GetStats(reviewer, &oncewardv1.GetStatsRequest{})
 		found.answered(stats, err)
 		r.Stop() // what is held back is written
+	}
+	for _, s := range spans.Ended() {
+		found.tell("spans", s.Name(), s.Attributes(), s.Events(), s.Status(), s.Links(), s.Resource())
 	}
 	for table, rows := range tablesAsText(t, w) {
 		found.tell("table "+table, rows)
@@ -252,7 +223,8 @@ func TestPlantedSecretsStayWhereTheyBelong(t *testing.T) {
 		}
 	}
 	// The test sees what it looks for.
-	for where, word := range map[string]string{"log, JSON": "adapter panicked", "log, text": "adapter panicked", "answers": "gossip.tell", "errors": "IDEMPOTENCY_KEY_REUSED", "table operations": "gossip.tell", "table audit_events": "confirm"} {
+	for where, word := range map[string]string{"log, JSON": "adapter panicked", "log, text": "adapter panicked", "answers": "gossip.tell", "errors": "IDEMPOTENCY_KEY_REUSED", "admin, /metrics": `action_type="gossip.tell"`, "spans": "gossip.tell", "admin, /readyz": "ledger",
+		"admin, /debug/pprof/goroutine?debug=2": "goroutine 1", "errors of starting": "127.0.0.1", "table operations": "gossip.tell", "table audit_events": "confirm"} {
 		if b := found.text[where]; b == nil || !strings.Contains(b.String(), word) {
 			t.Errorf("%s does not even hold %q", where, word)
 		}
@@ -328,44 +300,4 @@ func mustParse(t *testing.T, text string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
-}
-
-func post(t *testing.T, address, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-}
-
-// tablesAsText reads every table of the ledger, row by row, as text.
-func tablesAsText(t *testing.T, w *apptest.World) map[string]string {
-	t.Helper()
-	conn := w.Database.Owner(t)
-	rows, err := conn.Query(t.Context(), `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition AND n.nspname NOT IN ('pg_catalog', 'information_schema')`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(names) < 10 {
-		t.Fatalf("only %d tables", len(names))
-	}
-	texts := map[string]string{}
-	for _, name := range names {
-		var text string
-		if err := conn.QueryRow(t.Context(), `SELECT coalesce(string_agg(t::text, E'\n'), '') FROM `+pgx.Identifier{name}.Sanitize()+` t`).Scan(&text); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		texts[name] = text
-	}
-	return texts
 }

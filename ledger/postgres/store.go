@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/onceward/onceward/internal/pgurl"
 	"github.com/onceward/onceward/ledger"
 )
 
@@ -64,7 +65,7 @@ const (
 
 // Connections is how many connections a store at url may use. It asks nobody.
 func Connections(url string) (int, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := pgurl.ParsePool(url)
 	if err != nil {
 		return 0, fmt.Errorf("ledger: database url: %w", err)
 	}
@@ -90,7 +91,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	for _, option := range options {
 		option(s)
 	}
-	config, err := pgxpool.ParseConfig(url)
+	config, err := pgurl.ParsePool(url)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: database url: %w", err)
 	}

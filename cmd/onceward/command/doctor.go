@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/internal/doctor"
 	"github.com/onceward/onceward/internal/identity"
+	"github.com/onceward/onceward/internal/pgurl"
 	"github.com/onceward/onceward/internal/policies"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
@@ -84,9 +85,9 @@ func (c *doctorCmd) database(ctx context.Context, d doctor.Database) ([]doctor.F
 	if d.Connections, err = postgres.Connections(c.DatabaseURL); err != nil {
 		return nil, err
 	}
-	config, err := pgx.ParseConfig(c.DatabaseURL)
+	config, err := pgurl.Parse(c.DatabaseURL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--database-url: %w", err)
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

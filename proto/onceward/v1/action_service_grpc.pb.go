@@ -65,7 +65,8 @@ const (
 //	                     GOING_AWAY: the server stops; watch again elsewhere
 //	ABORTED              CONCURRENT_CHANGE (with RetryInfo): the operation, or what refuses it, changed at
 //	                     the same moment
-//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
+//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT, or no ErrorInfo where gRPC itself ends the call: at the
+//	                     caller's deadline, or when the request's message does not arrive in time
 //	INTERNAL             INTERNAL: a fault of Onceward's own
 //
 // An outcome that is unknown is no error: the answer is OK with state UNKNOWN.
@@ -206,7 +207,8 @@ func (c *actionServiceClient) CancelOperation(ctx context.Context, in *CancelOpe
 //	                     GOING_AWAY: the server stops; watch again elsewhere
 //	ABORTED              CONCURRENT_CHANGE (with RetryInfo): the operation, or what refuses it, changed at
 //	                     the same moment
-//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT
+//	CANCELLED, DEADLINE_EXCEEDED  CALLER_LEFT, or no ErrorInfo where gRPC itself ends the call: at the
+//	                     caller's deadline, or when the request's message does not arrive in time
 //	INTERNAL             INTERNAL: a fault of Onceward's own
 //
 // An outcome that is unknown is no error: the answer is OK with state UNKNOWN.
