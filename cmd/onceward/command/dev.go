@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/actions/demo"
 	"github.com/onceward/onceward/fakeprovider"
 	"github.com/onceward/onceward/internal/app"
-	"github.com/onceward/onceward/internal/privatepg"
 	"github.com/onceward/onceward/internal/policies"
+	"github.com/onceward/onceward/internal/privatepg"
 	"github.com/onceward/onceward/internal/providers"
 	"github.com/onceward/onceward/internal/secrets"
 )
