@@ -1,6 +1,7 @@
 // Package arch holds the rules of the house that no compiler holds: which
 // package may import which, what a package may be called, where it says what it
-// is, and that nothing runs by being imported.
+// is, that nothing runs by being imported, and that links between our pages lead
+// somewhere.
 //
 // It has tests only. They read source files, need nothing that is built, and
 // must never import another package of this module. The rules are one table in
