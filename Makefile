@@ -43,7 +43,7 @@ CHAOS_FLAGS ?=#     more flags for chaos and soak, as in CHAOS_FLAGS='-clients=5
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: build ## Build and start everything on this machine: onceward dev
