@@ -80,7 +80,7 @@ func readPages(tree fs.FS) (map[string]string, error) {
 // Links into the world are not followed: a test must not depend on it.
 func deadLinks(pages map[string]string, exists func(name string) bool) []string {
 	var (
-		block   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+		block   = regexp.MustCompile("(?s)(?:^|\n) *```.*?\n *```")
 		code    = regexp.MustCompile("`[^`\n]*`")
 		link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 		heading = regexp.MustCompile(`(?m)^#+ (.*)$`)

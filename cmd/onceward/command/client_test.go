@@ -22,7 +22,7 @@ func TestOneLine(t *testing.T) {
 		"what is no package stays":     {errors.New("stripe: is no file"), "stripe: is no file"},
 		"a package and nothing behind": {errors.New("ledger"), "ledger"},
 		"a list below a line, and what is said twice": {
-			errors.New("ledger: connect: failed to connect:\n\tdb:1: refused\n\tdb:1: refused\n\tdb:2: refused\n"),
+			fmt.Errorf("ledger: connect: %s", "failed to connect:\n\tdb:1: refused\n\tdb:1: refused\n\tdb:2: refused\n"),
 			"connect: failed to connect: db:1: refused; db:2: refused",
 		},
 		"what a server said": {
