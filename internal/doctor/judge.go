@@ -129,7 +129,7 @@ func (d Database) judgeRoom(f facts) []Finding {
 		findings = append(findings, warn("statement_timeout", fmt.Sprintf("%d ms: a shared transaction that is slow for once becomes a doubt", f.StatementTimeout), "leave it at 0 for this login; the service has its own times"))
 	}
 	if f.SharedBuffers <= smallBuffers || f.MaxWALSize <= smallWAL {
-		findings = append(findings, warn("memory", fmt.Sprintf("shared_buffers %d MB, max_wal_size %d MB: Postgres's defaults are for small ledgers", f.SharedBuffers>>20, f.MaxWALSize>>20), "docs/operations.md says what pays (capacity)"))
+		findings = append(findings, warn("memory", fmt.Sprintf("shared_buffers %d MB, max_wal_size %d MB: Postgres's defaults are for small ledgers", f.SharedBuffers>>20, f.MaxWALSize>>20), "docs/operations.md says what pays (Settings that pay)"))
 	}
 	return findings
 }

@@ -14,7 +14,7 @@ type Law struct {
 	Check func(m *Model, before, after *World, s Step) string
 }
 
-// Laws are those of DESIGN.md that the model can break.
+// Laws are those of docs/laws.md that the model can break.
 func Laws() []Law {
 	return []Law{
 		{"L1 one key, one effect", each(oneEffect)},

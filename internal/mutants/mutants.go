@@ -11,7 +11,7 @@ import (
 // Mutant is a fault to be seeded.
 type Mutant struct {
 	Name  string // what is wrong with it
-	Law   string // that it breaks, as DESIGN.md has it
+	Law   string // that it breaks, as docs/laws.md has it
 	Edits []Edit
 	// Package, by its path in the module, and Run, as -run takes it, are of the
 	// quickest test that must fail.

@@ -63,6 +63,24 @@ func (s *Store) TenantActive(ctx context.Context, tenant string) (bool, error) {
 	return active, unavailable(err)
 }
 
+// Tenant is one tenant of an installation.
+type Tenant struct {
+	Name      string
+	Active    bool
+	CreatedAt time.Time
+}
+
+// Tenants lists all tenants of the installation, by name. It is for whoever runs it:
+// nothing that answers a caller may use it.
+func (s *Store) Tenants(ctx context.Context) ([]Tenant, error) {
+	rows, err := s.pool.Query(ctx, tenantsSQL)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Tenant])
+	return list, unavailable(err)
+}
+
 // UseToken remembers the SHA-256 that names a token of a tenant until its time
 // is over, and says whether this was its first use, on any replica. Each use
 // forgets some of the tenant's tokens whose time is over, so that no more are

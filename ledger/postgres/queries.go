@@ -111,6 +111,8 @@ var (
 	createTenantSQL string
 	//go:embed sql/set_tenant_active.sql
 	setTenantActiveSQL string
+	//go:embed sql/tenants.sql
+	tenantsSQL string
 	//go:embed sql/add_credential.sql
 	addCredentialSQL string
 	//go:embed sql/tenant_active.sql

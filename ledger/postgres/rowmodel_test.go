@@ -7,7 +7,7 @@ import (
 
 // rowModel says what a row must be after whatever is asked of the store, with
 // whatever snapshot of it. It is the statements' other half: written from what
-// DESIGN.md wants of them, not from what they say. Time is in minutes, goes in
+// ledger/STATES.md and docs/laws.md want of them, not from what they say. Time is in minutes, goes in
 // steps of ten, and is each row's own.
 type rowModel struct {
 	now int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,6 +47,7 @@ func sqlState(err error) string {
 
 type tenantsCmd struct {
 	Create  tenantCreateCmd  `cmd:"" help:"Create a tenant."`
+	List    tenantListCmd    `cmd:"" help:"List the tenants."`
 	Enable  tenantEnableCmd  `cmd:"" help:"Switch a tenant on."`
 	Disable tenantDisableCmd `cmd:"" help:"Switch a tenant off: its credentials are refused within a second."`
 }
@@ -72,6 +74,35 @@ func (c *tenantCreateCmd) Run(ctx context.Context, s streams) error {
 		}
 		fmt.Fprintf(s.out, "Tenant %s exists. Give it a key: onceward keys create %s --actor=NAME --role=agent\n", c.Tenant, c.Tenant)
 		return nil
+	})
+}
+
+type tenantListCmd struct{ owner }
+
+func (*tenantListCmd) Help() string {
+	return "Example:\n  onceward tenants list --database-url=postgres://owner@db/onceward"
+}
+
+// Run lists the tenants, and which are switched off.
+func (c *tenantListCmd) Run(ctx context.Context, s streams) error {
+	return c.do(ctx, func(store *postgres.Store) error {
+		list, err := store.Tenants(ctx)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(s.out, "There are no tenants. To make one: onceward tenants create NAME")
+			return nil
+		}
+		rows := [][]string{{"TENANT", "CREATED", "STATE"}}
+		for _, t := range list {
+			state := "off"
+			if t.Active {
+				state = "on"
+			}
+			rows = append(rows, []string{t.Name, t.CreatedAt.UTC().Format(time.RFC3339), state})
+		}
+		return printTable(s.out, rows)
 	})
 }
 

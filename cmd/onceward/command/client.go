@@ -169,12 +169,13 @@ func explain(address string, err error) error {
 	}
 }
 
-// oneLine renders any error, a gRPC status with its reason and fields.
+// oneLine renders any error, a gRPC status with its reason and fields. Which package
+// of ours made it is left out: that is for who reads the code.
 func oneLine(err error) string {
 	// Not status.FromError: it puts the whole chain into the message.
 	var answered interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &answered) {
-		return strings.ReplaceAll(err.Error(), "\n", "; ")
+		return joined(err.Error())
 	}
 	st := answered.GRPCStatus()
 	var b strings.Builder
@@ -195,4 +196,44 @@ func oneLine(err error) string {
 		}
 	}
 	return strings.ReplaceAll(b.String(), "\n", "; ")
+}
+
+// joined makes one line of several. What is said twice, as pgx does of an address that
+// it tried with TLS and without, is said once.
+func joined(text string) string {
+	var b strings.Builder
+	var last string
+	for line := range strings.SplitSeq(text, "\n") {
+		line = withoutPackage(strings.TrimSpace(line))
+		if line == "" || line == last {
+			continue
+		}
+		switch {
+		case last == "":
+		case strings.HasSuffix(last, ":"):
+			b.WriteString(" ")
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+		last = line
+	}
+	return b.String()
+}
+
+// withoutPackage takes the names of our packages off the front of an error's line.
+// Names inside a line stay: there they may be fields of a file, such as secrets.
+func withoutPackage(line string) string {
+	for {
+		name, rest, found := strings.Cut(line, ": ")
+		if !found {
+			return line
+		}
+		switch name {
+		case "auditchain", "guard", "identity", "ledger", "migrations", "policies", "privatepg", "proof", "secret", "secrets", "signing", "telemetry":
+			line = rest
+		default:
+			return line
+		}
+	}
 }

@@ -56,7 +56,7 @@ type cli struct {
 	Resolve      resolveCmd      `cmd:"" help:"Decide a review."`
 	Stats        statsCmd        `cmd:"" help:"Show how many duplicates were prevented, of what and why."`
 	Observe      observeCmd      `cmd:"" help:"Predict what enforcing would do, from what was observed."`
-	Tenants      tenantsCmd      `cmd:"" help:"Create tenants and switch them on or off."`
+	Tenants      tenantsCmd      `cmd:"" help:"Create and list tenants, and switch them on or off."`
 	Keys         keysCmd         `cmd:"" help:"Create, list, rotate and revoke API keys."`
 	Identity     identityCmd     `cmd:"" help:"Check issuers of tokens and rules for certificates."`
 	Audit        auditCmd        `cmd:"" help:"Read and verify the audit record; export and drop its old days."`

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/actions/definition"
 	"github.com/onceward/onceward/internal/doctor"
 	"github.com/onceward/onceward/internal/identity"
 	"github.com/onceward/onceward/internal/pgurl"
@@ -121,12 +123,12 @@ func (c *doctorCmd) files(ctx context.Context, o Options) (findings []doctor.Fin
 		}
 	}
 	if len(c.Config) > 0 || len(o.Adapters) > 0 {
-		opened, err := providers.Open(ctx, providers.Options{Paths: c.Config, Adapters: o.Adapters, Log: slog.New(slog.DiscardHandler)})
+		specs, err := c.specs(ctx, o)
 		if err != nil {
 			wrong("definitions", err)
-		} else {
-			defer opened.Close()
-			findings = append(findings, doctor.Contracts(specsOf(opened.Registry()), doctor.Retries{LeaseGrace: c.LeaseGrace, Callers: time.Duration(c.Callers)})...)
+		}
+		if err == nil || specs != nil {
+			findings = append(findings, doctor.Contracts(specs, doctor.Retries{LeaseGrace: c.LeaseGrace, Callers: time.Duration(c.Callers)})...)
 		}
 	}
 	if len(c.Policies) > 0 {
@@ -138,6 +140,29 @@ func (c *doctorCmd) files(ctx context.Context, o Options) (findings []doctor.Fin
 	}
 	return findings, d
 }
+
+// specs are the action types that the service would have. Where it would not start for
+// want of secrets, they are those of the same files without them, beside the error:
+// what a contract promises does not depend on a secret.
+func (c *doctorCmd) specs(ctx context.Context, o Options) ([]actions.Spec, error) {
+	options := providers.Options{Paths: c.Config, Adapters: o.Adapters, Log: slog.New(slog.DiscardHandler)}
+	opened, err := providers.Open(ctx, options)
+	var faults *definition.FaultsError
+	if errors.As(err, &faults) {
+		options.Declared.Secret = func(definition.Secret, string) (string, error) { return "", errNoSecrets }
+		var unread error
+		if opened, unread = providers.Open(ctx, options); unread != nil {
+			return nil, err // the files themselves are wrong, or a database of theirs is needed
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	return specsOf(opened.Registry()), err
+}
+
+// errNoSecrets is in place of each secret where only contracts are read.
+var errNoSecrets = errors.New("secrets are not read")
 
 // printFindings writes a line for each, and what to do below it.
 func printFindings(w io.Writer, findings []doctor.Finding) {

@@ -81,7 +81,7 @@ const toCheck = `
 The database has also forgotten what people did in the lost time. Check before you start the replicas:
   kill switches that were set       onceward stops --all-tenants
   keys that were revoked            onceward keys list TENANT
-  tenants that were switched off    onceward tenants disable TENANT
+  tenants that were switched off    onceward tenants list
   budgets: what was spent is not counted; lower them until their windows are over, where that matters
   tokens that internal services use once are good again until they run out
 

@@ -148,7 +148,7 @@ func TestEnvironment(t *testing.T) {
 		"actions": client, "reviews": client, "resolve": client, "stats": client, "receipt get": client, "policy show": client,
 		"audit list": client,
 	}
-	for _, owner := range []string{"migrate", "tenants create", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
+	for _, owner := range []string{"migrate", "tenants create", "tenants list", "tenants enable", "tenants disable", "keys create", "keys list", "keys revoke",
 		"keys rotate", "restore begin", "restore status", "restore clear", "restore end", "audit partitions", "audit export", "audit drop", "audit verify", "observe report"} {
 		want[owner] = "ONCEWARD_DATABASE_URL"
 	}
