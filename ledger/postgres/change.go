@@ -233,7 +233,7 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 	op, err := correct()
 	if errors.Is(err, ledger.ErrFenced) {
 		restored, unread := s.restoreOf(ctx, existing.Tenant, existing.ActionType)
-		if unread == nil && restored != nil && !existing.SettledAt.After(restored.BegunAt) {
+		if unread == nil && restored != nil && !existing.UpdatedAt.After(restored.BegunAt) {
 			return ledger.Operation{}, &ledger.RestoredError{Restore: *restored}
 		}
 	}

@@ -16,10 +16,8 @@ WITH moved AS (
     FROM (SELECT clock_timestamp() AS now) t
     WHERE o.tenant_id = @tenant AND o.idempotency_key = @key AND o.id = @id::uuid
       AND o.status = 'failed' AND o.effect = 'not_applied' AND o.attempt = @attempt AND o.args_hash = @old_hash
-      -- The same correction may be among what a restored ledger has forgotten. When it
-      -- failed decides: what comes to light later about one that failed is no news of
-      -- its corrections.
-      AND NOT EXISTS (SELECT FROM restores_in_force(o.tenant_id, o.action_type) r WHERE o.window_ends_at - o.retention <= r.begun_at)
+      -- The same correction may be among what a restored ledger has forgotten.
+      AND NOT EXISTS (SELECT FROM restores_in_force(o.tenant_id, o.action_type) r WHERE o.updated_at <= r.begun_at)
     RETURNING o.*
 ), audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, at, event, from_status, to_status, attempt, epoch, args_hash, actor, context, chain)
