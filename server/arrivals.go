@@ -26,6 +26,7 @@ type arrivalKey struct{}
 // arrival is a call whose message is on its way.
 type arrival struct {
 	all   *arrivals
+	call  context.Context    // of the call
 	leave context.CancelFunc // ends the call
 
 	mu    sync.Mutex
@@ -38,7 +39,7 @@ type arrival struct {
 // and does not block. The context is that of the call, whose end releases it.
 func (a *arrivals) expect(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, leave := context.WithCancel(ctx)
-	one := &arrival{all: a, leave: leave}
+	one := &arrival{all: a, call: ctx, leave: leave}
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	one.timer = time.AfterFunc(a.arrival/lateAfter, one.elapsed)
@@ -51,9 +52,12 @@ func (a *arrival) elapsed() {
 	defer a.mu.Unlock()
 	switch {
 	case a.over:
+	case a.call.Err() != nil: // its caller dropped it
+		a.end()
 	case !a.late && a.all.now.Add(1) <= a.all.late:
 		a.late = true
 		a.timer.Reset(a.all.arrival - a.all.arrival/lateAfter)
+		context.AfterFunc(a.call, a.dropped)
 	case !a.late: // too many are
 		a.all.now.Add(-1)
 		a.over = true
@@ -62,6 +66,13 @@ func (a *arrival) elapsed() {
 		a.end()
 		a.leave()
 	}
+}
+
+// dropped runs when a late call is over, so that its place is free at once.
+func (a *arrival) dropped() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
 }
 
 // end ends the count of the call. The caller holds mu.

@@ -309,17 +309,6 @@ func TestRestoredLedgerTakesNoOldCorrections(t *testing.T) {
 			}
 		})
 	}
-	// What comes to light about an old failure (providers send what they could not
-	// deliver again) does not make its corrections known.
-	heard := ledger.Evidence{Operation: plain, Attempt: plain.Attempt, Actor: "webhook", Detail: "the provider says once more that it was refused"}
-	told, err := store.AddEvidence(t.Context(), heard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var refused *ledger.RestoredError
-	if _, err := ledgertest.Move(t.Context(), store, told, ledger.Correct); !errors.As(err, &refused) {
-		t.Errorf("after evidence: a correction: %v", err)
-	}
 	// One that failed since is known.
 	if err := owner.ClearRestore(t.Context(), ledger.Clearance{Tenant: "globex", Reason: "to get one that fails", By: "ann"}); err != nil {
 		t.Fatal(err)
