@@ -200,11 +200,13 @@ func New(ctx context.Context, c Config) (*App, error) {
 	} else if may {
 		c.Log.Warn("this database login may change the audit record: serve with one that is a member of onceward_serve and does not own the tables")
 	}
-	if err := tellRestores(ctx, store, c.Log); err != nil {
+	recovering, err := tellRestores(ctx, store, c.Log)
+	if err != nil {
 		store.Close()
 		return nil, err
 	}
 	a := &App{Config: c, store: store, signer: signer}
+	a.recovering.Store(recovering)
 	var book Ledger = store
 	if c.WrapLedger != nil {
 		book = c.WrapLedger(store)

@@ -154,7 +154,7 @@ func TestLook(t *testing.T) {
 	if look() {
 		t.Error("nothing was restored")
 	}
-	db.Exec(t, `INSERT INTO restores (id, lost_from, lost_until, begun_by) VALUES (gen_random_uuid(), now(), now(), 'test')`)
+	db.Exec(t, `INSERT INTO restores (id, lost_from, lost_until, begun_by) VALUES (gen_random_uuid(), now() - interval '1 hour', now(), 'test')`)
 	if !look() {
 		t.Error("a restore is in force, and Look does not see it")
 	}
