@@ -151,6 +151,9 @@ BEGIN
         broken := format('%s does not go to %s by %s', OLD.status, NEW.status, NEW.last_event);
     ELSIF NEW.last_event = 'doubt' AND OLD.status <> 'running' AND NEW.reason <> 'restored' THEN
         broken := 'what is not running is in doubt in a restored ledger only';
+    ELSIF OLD.status = 'unknown' AND OLD.reason = 'restored' AND NEW.last_event NOT IN ('confirm', 'escalate') THEN
+        -- Whoever asks, a program of before included.
+        broken := 'a restored doubt ends by a find or a person only';
     ELSIF NEW.attempt <> OLD.attempt + (NEW.last_event IN ('claim', 'replay'))::int THEN
         broken := 'the attempt number counts provider calls';
     ELSIF NEW.epoch <> OLD.epoch AND NOT (NEW.epoch = OLD.epoch + 1 AND NEW.last_event IN ('defer', 'release', 'correct')) THEN

@@ -380,3 +380,23 @@ func TestSchemaWithoutRestores(t *testing.T) {
 		t.Errorf("serving: %v", err)
 	}
 }
+
+// The database itself holds it: whatever program asks, a restored doubt is neither
+// sent again nor ended by a proof of absence.
+func TestLaw04_RestoredDoubtEndsByAFindOrAPerson(t *testing.T) {
+	t.Parallel()
+	db := ledgertest.NewDatabase(t)
+	restored(t, db, lost())
+	store := db.Open(t)
+	for _, event := range []ledger.Event{ledger.Defer, ledger.Refuse} {
+		op := ledgertest.Leased(t, store, ledgertest.Open(t, store, ledgertest.Opening(acme)))
+		_, err := ledgertest.Move(t.Context(), store, op, event)
+		wantError(t, string(event)+" of a restored doubt", err, ledger.ErrIllegalMove)
+	}
+	for _, event := range []ledger.Event{ledger.Confirm, ledger.Escalate} {
+		op := ledgertest.Leased(t, store, ledgertest.Open(t, store, ledgertest.Opening(acme)))
+		if _, err := ledgertest.Move(t.Context(), store, op, event); err != nil {
+			t.Errorf("%s of a restored doubt: %v", event, err)
+		}
+	}
+}
