@@ -134,8 +134,8 @@ func (m *rowModel) apply(c ledger.Change) error {
 		return ledger.ErrFenced
 	case m.state == ledger.Running && m.inDoubt && closes:
 		return ledger.ErrIllegalMove // by the trigger: an attempt knows nothing of those before it
-	case to == ledger.Pending && !m.sealed:
-		return ledger.ErrIllegalMove // nothing could be sent
+	case (to == ledger.Pending || to == ledger.Unknown) && !m.sealed:
+		return ledger.ErrIllegalMove // nothing could be sent, or looked for
 	case c.BumpEpoch && c.Event != ledger.Defer && c.Event != ledger.Release:
 		return ledger.ErrIllegalMove // without proof
 	}
