@@ -7,8 +7,9 @@ import "time"
 // bounds, except those of NeedsReview.
 type Census struct {
 	Open     []OpenCount
-	Switches map[SwitchScope]int // kill switches that are set
-	Restores int                 // that are in force, for whomever
+	Switches map[SwitchScope]int  // kill switches that are set
+	Restores int                  // that are in force, for whomever
+	Reviews  map[ReviewReason]int // open ones, by why a person is asked
 }
 
 // OpenCount is about the open operations of an action type in a state.

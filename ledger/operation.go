@@ -134,6 +134,11 @@ const (
 	BudgetExhausted  ReviewReason = "budget_exhausted"
 )
 
+// ReviewReasons returns the reasons.
+func ReviewReasons() []ReviewReason {
+	return []ReviewReason{ApprovalRequired, Inconclusive, Contradicted, BudgetExhausted}
+}
+
 // Decision is how a review ended.
 type Decision string
 

@@ -54,6 +54,11 @@ func budgets() []panel {
 			queries: []query{{rate("action_type", "onceward_intent_refusals_total", byTenantAction), "{{action_type}}"}},
 		},
 		{
+			title: "Waiting for a person, by why", look: lines, width: 8, unit: "short",
+			about:   "Reviews that are open in the ledger. One that is contradicted may be a second effect: look at it at once. onceward reviews",
+			queries: []query{{`max by (reason) (onceward_open_reviews)`, "{{reason}}"}},
+		},
+		{
 			title: "Reviews opened and decided", look: lines, width: 8, unit: "ops",
 			about: "Decisions that were asked of people, by why, and how they ended.",
 			queries: []query{

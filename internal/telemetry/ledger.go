@@ -169,6 +169,7 @@ var (
 	openOldest  = prometheus.NewDesc("onceward_oldest_operation_age_seconds", "Age of the oldest open operation in a state; 0 without one.", []string{"state"}, nil)
 	openOverdue = prometheus.NewDesc("onceward_overdue_operations", "Open operations that somebody should have worked on a minute ago.", []string{"state"}, nil)
 	restores    = prometheus.NewDesc("onceward_restores", "Restores of the ledger whose recovery has not been ended.", nil, nil)
+	openReviews = prometheus.NewDesc("onceward_open_reviews", "Reviews that wait for a person.", []string{"reason"}, nil)
 	switches    = prometheus.NewDesc("onceward_kill_switches", "Kill switches set.", []string{"scope"}, nil)
 )
 
@@ -183,7 +184,7 @@ func (o *openOperations) counted(c ledger.Census, ok bool) {
 
 // Describe implements prometheus.Collector.
 func (*openOperations) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openCount, openOldest, openOverdue, switches, restores} {
+	for _, d := range []*prometheus.Desc{openCount, openOldest, openOverdue, openReviews, switches, restores} {
 		to <- d
 	}
 }
@@ -213,6 +214,9 @@ func (o *openOperations) Collect(to chan<- prometheus.Metric) {
 	for _, state := range ledger.OpenStates() {
 		to <- gauge(openOldest, oldest[state].Seconds(), string(state))
 		to <- gauge(openOverdue, float64(overdue[state]), string(state))
+	}
+	for _, reason := range ledger.ReviewReasons() {
+		to <- gauge(openReviews, float64(o.census.Reviews[reason]), string(reason))
 	}
 	for _, scope := range ledger.SwitchScopes() {
 		to <- gauge(switches, float64(o.census.Switches[scope]), string(scope))

@@ -57,7 +57,7 @@ func wantShown(t *testing.T, r *prometheus.Registry, names, lines string) {
 	}
 }
 
-const openMetrics = "onceward_operations onceward_oldest_operation_age_seconds onceward_overdue_operations onceward_kill_switches onceward_restores"
+const openMetrics = "onceward_operations onceward_oldest_operation_age_seconds onceward_overdue_operations onceward_kill_switches onceward_open_reviews onceward_restores"
 
 func TestCensusIsTold(t *testing.T) {
 	t.Parallel()
@@ -74,6 +74,7 @@ func TestCensusIsTold(t *testing.T) {
 		},
 		Switches: map[ledger.SwitchScope]int{ledger.SwitchProvider: 2},
 		Restores: 1,
+		Reviews:  map[ledger.ReviewReason]int{ledger.Contradicted: 1, ledger.Inconclusive: 107},
 	}, true)
 	rest := `
 		onceward_kill_switches{scope="action_type"} 0
@@ -84,6 +85,10 @@ func TestCensusIsTold(t *testing.T) {
 		onceward_oldest_operation_age_seconds{state="pending"} 0
 		onceward_oldest_operation_age_seconds{state="running"} 0
 		onceward_oldest_operation_age_seconds{state="unknown"} 300
+		onceward_open_reviews{reason="approval_required"} 0
+		onceward_open_reviews{reason="budget_exhausted"} 0
+		onceward_open_reviews{reason="contradicted"} 1
+		onceward_open_reviews{reason="inconclusive"} 107
 		onceward_operations{action_type="a",state="needs_review"} 7
 		onceward_operations{action_type="a",state="unknown"} 2
 		onceward_operations{action_type="b",state="unknown"} 1

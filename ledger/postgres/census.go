@@ -82,7 +82,7 @@ func (s *Store) census(ctx context.Context, l censusLimits) (ledger.Census, erro
 	// The server ends it, and the client if that is away, too.
 	ctx, cancel := context.WithTimeout(ctx, censusTimeout+time.Second)
 	defer cancel()
-	census := ledger.Census{Switches: map[ledger.SwitchScope]int{}}
+	census := ledger.Census{Switches: map[ledger.SwitchScope]int{}, Reviews: map[ledger.ReviewReason]int{}}
 	batch := &pgx.Batch{}
 	queueCensus(batch, l, func(rows pgx.Rows) error { return readCensus(rows, &census) })
 	if err := s.looks.SendBatch(ctx, batch).Close(); err != nil {
@@ -107,10 +107,11 @@ func queueCensus(batch *pgx.Batch, l censusLimits, read func(pgx.Rows) error) {
 	batch.Queue(censusSQL, pgx.NamedArgs{"limit": l.rows, "reviews": l.reviews}).Query(read)
 }
 
-// What stands for a state in a row about kill switches, and in that about restores.
+// What stands for a state in rows about other things than operations.
 const (
 	switchRow  = "switch"
 	restoreRow = "restore"
+	reasonRow  = "reason"
 )
 
 func readCensus(rows pgx.Rows, census *ledger.Census) error {
@@ -126,6 +127,9 @@ func readCensus(rows pgx.Rows, census *ledger.Census) error {
 			return nil
 		case restoreRow:
 			census.Restores = n
+			return nil
+		case reasonRow:
+			census.Reviews[ledger.ReviewReason(of)] = n
 			return nil
 		}
 		c := ledger.OpenCount{

@@ -24,6 +24,11 @@ func censusLine(c ledger.Census) string {
 			}
 		}
 	}
+	for _, reason := range ledger.ReviewReasons() {
+		if n := c.Reviews[reason]; n > 0 {
+			lines = append(lines, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
 	for _, scope := range ledger.SwitchScopes() {
 		if n := c.Switches[scope]; n > 0 {
 			lines = append(lines, fmt.Sprintf("%d %s", n, scope))
@@ -52,14 +57,14 @@ func TestCensus(t *testing.T) {
 		states[state] = inState(t, store, state)
 	}
 	want("one of each", `pending "demo.refund.create": 1, 0 overdue, 0 min; running "demo.refund.create": 1, 0 overdue, 0 min; `+
-		`unknown "demo.refund.create": 1, 0 overdue, 0 min; needs_review "demo.refund.create": 1, 0 overdue, 0 min`)
+		`unknown "demo.refund.create": 1, 0 overdue, 0 min; needs_review "demo.refund.create": 1, 0 overdue, 0 min; 1 inconclusive`)
 
 	for _, op := range states {
 		db.Age(t, op, 20*time.Minute)
 	}
 	db.Exec(t, `UPDATE reviews SET expires_at = now() - interval '2 minutes' WHERE decision IS NULL`)
 	want("twenty minutes later", `pending "demo.refund.create": 1, 1 overdue, 20 min; running "demo.refund.create": 1, 1 overdue, 20 min; `+
-		`unknown "demo.refund.create": 1, 1 overdue, 20 min; needs_review "demo.refund.create": 1, 1 overdue, 20 min`)
+		`unknown "demo.refund.create": 1, 1 overdue, 20 min; needs_review "demo.refund.create": 1, 1 overdue, 20 min; 1 inconclusive`)
 
 	// Nobody may work on what is of a tenant that is switched off, or has what is in
 	// doubt to himself.
@@ -79,7 +84,7 @@ func TestCensus(t *testing.T) {
 	}
 	want("stopped", `pending "crm.contact.create": 1, 0 overdue, 20 min; running "demo.refund.create": 1, 0 overdue, 20 min; `+
 		`unknown "demo.refund.create": 1, 0 overdue, 20 min; needs_review "demo.refund.create": 1, 0 overdue, 20 min; `+
-		`1 installation; 1 tenant; 2 action_type; 1 provider`)
+		`1 inconclusive; 1 installation; 1 tenant; 2 action_type; 1 provider`)
 }
 
 // A census of a crowd stops counting, but for reviews.
@@ -100,7 +105,7 @@ func TestCensusOfACrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := censusLine(census), fmt.Sprintf(`pending %q: %d, 0 overdue, 0 min; needs_review %q: %d, 0 overdue, 3 min; needs_review "": 5, 0 overdue, 3 min`,
+	if got, want := censusLine(census), fmt.Sprintf(`pending %q: %d, 0 overdue, 0 min; needs_review %q: %d, 0 overdue, 3 min; needs_review "": 5, 0 overdue, 3 min; 15 inconclusive`,
 		pending.ActionType, limit, asked.ActionType, limit); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

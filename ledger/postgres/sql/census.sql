@@ -24,7 +24,7 @@ WITH t AS MATERIALIZED (
         -- LIMIT: by its key, each of them, whatever share of all is thought to run.
         SELECT * FROM operations WHERE tenant_id = l.tenant_id AND idempotency_key = l.idempotency_key AND status = 'running' LIMIT 1) o
 ), asked AS (
-    SELECT r.tenant_id, r.idempotency_key, r.opened_at,
+    SELECT r.tenant_id, r.idempotency_key, r.opened_at, r.reason,
         coalesce(CASE WHEN r.approved_at IS NULL THEN r.expires_at ELSE r.approved_at END <= t.now - interval '1 minute', false) AS overdue
     FROM t, (SELECT * FROM reviews WHERE decision IS NULL LIMIT @reviews) r
 ), named AS (
@@ -43,5 +43,7 @@ SELECT status, action_type, n, overdue, greatest(coalesce(extract(epoch FROM t.n
 UNION ALL
 SELECT 'switch', CASE WHEN action_type <> '' THEN 'action_type' WHEN provider <> '' THEN 'provider' WHEN tenant_id <> '*' THEN 'tenant' ELSE 'installation' END,
     count(*), 0, 0 FROM kill_switches GROUP BY 2
+UNION ALL
+SELECT 'reason', reason, count(*), 0, 0 FROM asked GROUP BY reason
 UNION ALL
 SELECT 'restore', '', count(*), 0, 0 FROM restores WHERE tenant_id = '*' AND ended_at IS NULL
