@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -131,11 +133,29 @@ func (h readyz) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // who asked may have left
 }
 
+// unrelayed lets in who asks for this machine by name. A page without a token is served
+// on loopback alone, and a browser there can be made to ask for it by a site whose name
+// leads to loopback (DNS rebinding): that request has the site's name in its Host.
+func unrelayed(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if host != "localhost" && (err != nil || !address.IsLoopback()) {
+			http.Error(w, "without a token this page answers to localhost, 127.0.0.1 and [::1] only", http.StatusMisdirectedRequest)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
+
 // locked lets in who has the token. The comparison takes the same time however much
 // of it is right.
 func locked(token string, page http.Handler) http.Handler {
 	if token == "" {
-		return page
+		return unrelayed(page)
 	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -73,6 +73,7 @@ func TestPages(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(c.request, " ")
 			req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+			req.Host = "localhost:7071"
 			if c.authorization != "" {
 				req.Header.Set("Authorization", c.authorization)
 			}
@@ -123,7 +124,7 @@ func TestBrokenMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "answer 42") || !strings.Contains(text.String(), "it broke") {
 		t.Errorf("%d %s, log %s", w.Code, w.Body, &text)
 	}
@@ -208,5 +209,27 @@ func TestProfileTakesItsTime(t *testing.T) {
 	n, err := io.Copy(io.Discard, resp.Body)
 	if took := time.Since(began); err != nil || resp.StatusCode != http.StatusOK || n == 0 || took < 700*time.Millisecond {
 		t.Errorf("%d, %d bytes after %s: %v", resp.StatusCode, n, took, err)
+	}
+}
+
+// A page without a token answers to this machine's own names: a site in a browser here
+// that leads its own name to loopback asks with that name.
+func TestWithoutATokenForThisMachineAlone(t *testing.T) {
+	t.Parallel()
+	server, err := admin.New(admin.Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Metrics: metrics(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"localhost:7071": 200, "127.0.0.1:7071": 200, "[::1]:7071": 200, "127.0.0.1": 200, "[::1]": 200, "localhost": 200,
+		"evil.example:7071": 421, "evil.example": 421, "192.0.2.1:7071": 421, "localhost.evil.example:7071": 421, "": 421,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		server.Handler.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	}
 	if len(o.Processors) > 0 {
 		traced := []sdktrace.TracerProviderOption{
-			sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.SampleRatio))),
+			sdktrace.WithResource(about), sdktrace.WithSampler(newSampler(o.SampleRatio)),
 		}
 		for _, p := range o.Processors {
 			traced = append(traced, sdktrace.WithSpanProcessor(p))
