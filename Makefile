@@ -109,13 +109,13 @@ test-collector: ## Start the OpenTelemetry collector on its configuration, and s
 
 .PHONY: test-chaos
 test-chaos: ## Test the fault campaign: its judge, its checker, and a short one of it
-	$(GO) -C chaos test -timeout=10m -parallel=4 $(TEST_FLAGS) $$($(GO) -C chaos list ./... | grep -v /scenarios)
+	$(GO) -C chaos test -timeout=10m -parallel=4 $(TEST_FLAGS) $$($(GO) -C chaos list ./... | grep -v -e /scenarios -e /pgcluster)
 
 # A pooler, a full disk and clocks are of the system: see the tests for what they say
 # when something is missing.
 .PHONY: test-faults
 test-faults: ## Break one thing at a time, and look what is left (Linux, root, apt-get install pgbouncer faketime)
-	$(GO) -C chaos test -timeout=15m $(TEST_FLAGS) ./scenarios
+	$(GO) -C chaos test -timeout=15m $(TEST_FLAGS) ./pgcluster ./scenarios
 
 # chaos/ is a module of its own, as bench/ is. The last line on standard output is the
 # result as one JSON object; it fails when a law was broken. docs/reliability.md.
