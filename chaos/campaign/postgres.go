@@ -35,8 +35,8 @@ var (
 	countServingSQL string
 )
 
-// startPostgres starts a primary with a synchronous standby; a pooler where PgBouncer
-// is installed, and a disk that can fill up where file systems can be mounted. It
+// startPostgres starts a primary with a synchronous standby, where pg_basebackup is
+// installed; a pooler where PgBouncer is, and a disk that can fill up where file systems can be mounted. It
 // reports whether there is such a disk.
 func startPostgres(ctx context.Context, o Options) (c *pgcluster.Cluster, diskFills bool, err error) {
 	want := pgcluster.Options{
@@ -57,6 +57,8 @@ func startPostgres(ctx context.Context, o Options) (c *pgcluster.Cluster, diskFi
 			return c, want.DiskMB > 0, nil
 		case errors.Is(err, pgcluster.ErrNoPooler) && want.Pooler:
 			want.Pooler = false
+		case errors.Is(err, pgcluster.ErrNoBaseBackup) && want.Standby:
+			want.Standby = false
 		case want.DiskMB > 0:
 			want.DiskMB = 0
 		default:
@@ -76,8 +78,10 @@ func (w *world) pgBreaks() map[string]func(context.Context, shock) error {
 	breaks := map[string]func(context.Context, shock) error{
 		"pg_kill":        func(ctx context.Context, _ shock) error { return c.Kill(ctx) },
 		"pg_restart":     func(ctx context.Context, _ shock) error { return c.Restart(ctx) },
-		"pg_failover":    func(ctx context.Context, _ shock) error { return c.Failover(ctx) },
 		"pg_connections": w.useUpConnections,
+	}
+	if c.StandbyAddress() != "" {
+		breaks["pg_failover"] = func(ctx context.Context, _ shock) error { return c.Failover(ctx) }
 	}
 	if c.PoolerAddress() != "" {
 		breaks["pg_pooler_restart"] = func(ctx context.Context, _ shock) error { return c.RestartPooler(ctx) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -128,12 +129,19 @@ func (n *node) await(ctx context.Context, what, query string) (err error) {
 	}
 }
 
+// ErrNoBaseBackup means that pg_basebackup, which makes a standby, is not installed.
+var ErrNoBaseBackup = errors.New("pgcluster: pg_basebackup is not installed (Debian and Ubuntu: apt-get install postgresql-client)")
+
 // copyFrom makes the folder of a standby: a base backup of the primary, with the
 // settings to follow it.
 func (n *node) copyFrom(ctx context.Context, primary *node) error {
 	programs, err := privatepg.Find(ctx, nil)
 	if err != nil {
 		return err
+	}
+	program := filepath.Join(programs.Dir, "pg_basebackup")
+	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+		return ErrNoBaseBackup
 	}
 	if err := os.Mkdir(n.dir, 0o711); err != nil {
 		return fmt.Errorf("pgcluster: %w", err)
@@ -153,7 +161,6 @@ func (n *node) copyFrom(ctx context.Context, primary *node) error {
 	if n.disk != nil && n.disk.wal != "" {
 		args = append(args, "--waldir="+n.disk.wal)
 	}
-	program := filepath.Join(programs.Dir, "pg_basebackup")
 	cmd, err := privatepg.Command(ctx, program, args...)
 	if err != nil {
 		return err
