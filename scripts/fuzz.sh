@@ -61,8 +61,14 @@ for target in "${targets[@]}"; do
   # Making an input smaller is worth little for whole servers, and must not use up
   # the time of the target.
   if ! "$go" test -run='^$' -fuzz="^${name}\$" -fuzztime="$time" -fuzzminimizetime=2s "${workers[@]}" "./$dir" >"$out" 2>&1; then
-    verdict=FOUND
-    failed+=("$dir $name")
+    # Where the time is over while a worker answers, go test fails with these words and
+    # without an input (golang/go#75804, mended in Go 1.27).
+    if grep -qE '^ +context deadline exceeded$' "$out" && ! grep -qE 'Failing input written|panic:|_test\.go:' "$out"; then
+      verdict=ok
+    else
+      verdict=FOUND
+      failed+=("$dir $name")
+    fi
   fi
   execs=$(grep -oE 'execs: [0-9]+' "$out" | tail -1 | cut -d' ' -f2 || true)
   fresh=$(grep -oE 'new interesting: [0-9]+' "$out" | tail -1 | cut -d' ' -f3 || true)
