@@ -92,6 +92,11 @@ func (m *rowModel) is(op ledger.Operation) bool {
 	return m.state == op.State && m.attempt == op.Attempt && m.epoch == op.Epoch
 }
 
+// restored reports whether the row is in a doubt that a restore left.
+func (m *rowModel) restored() bool {
+	return m.state == ledger.Unknown && m.reason == ledger.ReasonRestored
+}
+
 // start is another attempt.
 func (m *rowModel) start(c ledger.Claiming) error {
 	op := c.Operation
@@ -106,6 +111,8 @@ func (m *rowModel) start(c ledger.Claiming) error {
 		return ledger.ErrFenced
 	case c.Event == ledger.Replay && (m.horizon == never || m.horizon-m.now <= leaseMinutes):
 		return ledger.ErrFenced // its answer could come when the key is forgotten
+	case m.restored():
+		return ledger.ErrIllegalMove
 	}
 	m.move(c.Event)
 	m.began()
@@ -138,6 +145,8 @@ func (m *rowModel) apply(c ledger.Change) error {
 		return ledger.ErrIllegalMove // nothing could be sent, or looked for
 	case c.BumpEpoch && c.Event != ledger.Defer && c.Event != ledger.Release:
 		return ledger.ErrIllegalMove // without proof
+	case m.restored() && c.Event != ledger.Confirm && c.Event != ledger.Escalate:
+		return ledger.ErrIllegalMove // by the trigger: a find or a person ends it
 	}
 	if m.attempt > 0 && c.AttemptOutcome != "" {
 		m.outcomes[m.attempt-1] = true
