@@ -13,6 +13,7 @@ import (
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 )
 
@@ -48,6 +49,7 @@ func New(log *slog.Logger) (*Edges, error) {
 	// One of Toxiproxy's faults writes every step to zerolog's own logger, past the
 	// one that is given here.
 	zerolog.SetGlobalLevel(zerolog.Disabled)
+	toxics.Register(truncateType, new(truncation))
 	return &Edges{log: log, server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}, nil
 }
 

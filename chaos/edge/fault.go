@@ -123,7 +123,7 @@ func (f Fault) toxics(id int) ([]toxic, error) {
 	case Reset:
 		t.Type, t.Attributes = "reset_peer", map[string]int64{"timeout": 0}
 	case Truncate:
-		t.Type, t.Attributes = "limit_data", map[string]int64{"bytes": int64(cmp.Or(f.Bytes, 64))}
+		t.Type, t.Attributes = truncateType, map[string]int64{"bytes": int64(cmp.Or(f.Bytes, 64))}
 	case Slice:
 		t.Type, t.Attributes = "slicer", map[string]int64{"average_size": int64(cmp.Or(f.Bytes, 16)), "size_variation": 1, "delay": 10}
 	case Cut: // is the listener's, not Toxiproxy's
