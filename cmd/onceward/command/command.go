@@ -114,9 +114,8 @@ func Main(args []string, o Options) int {
 		fmt.Fprintf(s.err, "onceward: %s (see %s --help)\n", err, askedFor(err))
 		return exitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled()
 	defer stop()
-	context.AfterFunc(ctx, stop) // who interrupts twice does not want to wait
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(s, o); err != nil {
 		if ctx.Err() != nil && status.Code(err) == codes.Canceled { // a client command
@@ -129,6 +128,25 @@ func Main(args []string, o Options) int {
 		return exitError
 	}
 	return exitOK
+}
+
+// untilSignalled returns a context that ends with the first signal to stop. The second
+// one ends the process: who interrupts twice does not want to wait. It does so from
+// before the context ends, so that whoever sees that the first one had an effect can
+// count on it.
+func untilSignalled() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signalled := make(chan os.Signal, 1)
+	signal.Notify(signalled, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signalled:
+		case <-ctx.Done():
+		}
+		signal.Stop(signalled)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 var (
