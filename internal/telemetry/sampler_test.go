@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"testing"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -14,7 +13,7 @@ func TestParentsThatAreKeptAreBounded(t *testing.T) {
 	t.Parallel()
 	sampler := newSampler(0)
 	sampled := func(flags trace.TraceFlags) bool {
-		parent := trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		parent := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: flags, Remote: true,
 		}))
 		return sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parent, TraceID: trace.TraceID{1}}).Decision == sdktrace.RecordAndSample

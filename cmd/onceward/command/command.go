@@ -134,7 +134,7 @@ func Main(args []string, o Options) int {
 // one ends the process: who interrupts twice does not want to wait. It does so from
 // before the context ends, so that whoever sees that the first one had an effect can
 // count on it.
-func untilSignalled() (ctx context.Context, stop func()) {
+func untilSignalled() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signalled := make(chan os.Signal, 1)
 	signal.Notify(signalled, os.Interrupt, syscall.SIGTERM)
