@@ -48,6 +48,12 @@ func Driven(c Contestant, w Widths) Entry {
 	}}
 }
 
+// serving is a contestant whose server is a process of its own.
+type serving interface {
+	// ServerCPU is a Clock of it.
+	ServerCPU() (time.Duration, bool)
+}
+
 // watcher is a contestant that is told where a measurement begins and ends.
 type watcher interface {
 	Watch(round Round, kind string, callers int) (done func())
@@ -103,7 +109,11 @@ func (r Round) measure(ctx context.Context, c Contestant, kind string, callers i
 	if watched, ok := c.(watcher); ok {
 		defer watched.Watch(r, kind, callers)()
 	}
-	m, err := r.Load(ctx, c.Name(), kind, callers, do)
+	var server Clock
+	if s, ok := c.(serving); ok {
+		server = s.ServerCPU
+	}
+	m, err := r.Load(ctx, c.Name(), kind, callers, server, do)
 	if err != nil {
 		return fmt.Errorf("%s: %s, %d callers: %w", c.Name(), kind, callers, err)
 	}
@@ -111,23 +121,54 @@ func (r Round) measure(ctx context.Context, c Contestant, kind string, callers i
 	return nil
 }
 
-// Load runs a load of this round's length, and reads what it cost the database.
-func (r Round) Load(ctx context.Context, name, kind string, callers int, do func(context.Context) error) (Measurement, error) {
-	var before, after time.Duration
-	var known bool
+// Load runs a load of this round's length, and reads what it cost the database
+// and a server, if there is one.
+func (r Round) Load(ctx context.Context, name, kind string, callers int, server Clock, do func(context.Context) error) (Measurement, error) {
+	database, serving := spent{clock: r.DatabaseCPU}, spent{clock: server}
 	outcome, err := Load{
 		Callers: callers, WarmUp: r.WarmUp, For: r.Each, Do: do,
-		Began: func() { before, known = r.DatabaseCPU() },
-		Ended: func() { after, _ = r.DatabaseCPU() },
+		Began: func() { database.begin(); serving.begin() },
+		Ended: func() { database.end(); serving.end() },
 	}.Run(ctx)
 	if err != nil {
 		return Measurement{}, err
 	}
 	m := NewMeasurement(name, kind, callers, outcome)
-	if known && m.Ops > 0 {
-		m.DatabaseCPU = micros(after-before) / float64(m.Ops)
-	}
+	m.DatabaseCPU, m.ServerCPU = database.each(m.Ops), serving.each(m.Ops)
 	return m, nil
+}
+
+// Clock is how much processor time something has used, or false where the system
+// does not tell.
+type Clock func() (time.Duration, bool)
+
+func (c Clock) read() (time.Duration, bool) {
+	if c == nil {
+		return 0, false
+	}
+	return c()
+}
+
+// spent is processor time that goes by during a load.
+type spent struct {
+	clock        Clock
+	before, took time.Duration
+}
+
+func (s *spent) begin() { s.before, _ = s.clock.read() }
+
+func (s *spent) end() {
+	if after, known := s.clock.read(); known {
+		s.took = after - s.before
+	}
+}
+
+// each is what each of so many took, in microseconds.
+func (s *spent) each(ops int64) float64 {
+	if ops == 0 {
+		return 0
+	}
+	return micros(s.took) / float64(ops)
 }
 
 // finished remembers some keys of finished actions.

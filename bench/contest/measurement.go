@@ -21,6 +21,9 @@ type Measurement struct {
 	// DatabaseCPU is what the Postgres server used for each, in microseconds;
 	// zero where it is not known.
 	DatabaseCPU float64 `json:"db_cpu_us,omitempty"`
+	// ServerCPU is the same of the contestant's server, where it is a process of
+	// its own.
+	ServerCPU float64 `json:"server_cpu_us,omitempty"`
 	// Skipped, in place of everything else, says why there is nothing.
 	Skipped string `json:"skipped,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -14,6 +15,7 @@ import (
 	"github.com/onceward/onceward/bench/child"
 	"github.com/onceward/onceward/bench/clients"
 	"github.com/onceward/onceward/bench/contest"
+	"github.com/onceward/onceward/bench/machine"
 )
 
 // size is about that of a request with its answer.
@@ -65,6 +67,10 @@ func (c *Contestant) Do(ctx context.Context, key string) error {
 	c.echoed.Add(1)
 	return nil
 }
+
+// ServerCPU is the processor time that the server has used; false where the system
+// does not tell.
+func (c *Contestant) ServerCPU() (time.Duration, bool) { return machine.FamilyCPU(c.server.PID()) }
 
 // Duplicate implements contest.Contestant. To an echo it is all the same.
 func (c *Contestant) Duplicate(ctx context.Context, key string) error { return c.Do(ctx, key) }

@@ -128,7 +128,7 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		return err
 	}
 	for _, callers := range round.Among(widths().Duplicates) {
-		m, err := round.Load(ctx, name, contest.Duplicate, callers, replay)
+		m, err := round.Load(ctx, name, contest.Duplicate, callers, nil, replay)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -143,7 +143,7 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		return nil
 	}
 	for _, callers := range round.Among([]int{most}) {
-		m, err := round.Load(ctx, checkpointed(name), contest.Action, callers, act)
+		m, err := round.Load(ctx, checkpointed(name), contest.Action, callers, nil, act)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -153,7 +153,7 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, callers := range round.Among(widths().Actions) {
-		m, err := round.Load(ctx, name, contest.Action, callers, act)
+		m, err := round.Load(ctx, name, contest.Action, callers, nil, act)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -42,7 +42,7 @@ func Replays(name string, o onceward.Options, operations int64) contest.Entry {
 			}
 			defer func() { err = errors.Join(err, c.Close()) }()
 			for _, callers := range round.Among(widths.Duplicates) {
-				m, err := round.Load(ctx, name, contest.Duplicate, callers, func(ctx context.Context) error {
+				m, err := round.Load(ctx, name, contest.Duplicate, callers, c.ServerCPU, func(ctx context.Context) error {
 					_, key := h.Owner(rand.Int64N(h.Operations)) //nolint:gosec // which key is no secret
 					return c.Duplicate(ctx, key)
 				})

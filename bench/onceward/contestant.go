@@ -143,6 +143,10 @@ func (c *Contestant) Profile(file string) error {
 	return err
 }
 
+// ServerCPU is the processor time that the server has used; false where the system
+// does not tell.
+func (c *Contestant) ServerCPU() (time.Duration, bool) { return machine.FamilyCPU(c.server.PID()) }
+
 // Watch notes the server's memory: before the first call, and the most that it
 // was while it had many callers.
 func (c *Contestant) Watch(round contest.Round, kind string, callers int) (done func()) {

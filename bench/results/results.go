@@ -76,6 +76,9 @@ func (r *Results) Record(m contest.Measurement) {
 	if m.DatabaseCPU > 0 {
 		r.Value(prefix+databaseCPU, "µs", m.DatabaseCPU)
 	}
+	if m.ServerCPU > 0 {
+		r.Value(prefix+serverCPU, "µs", m.ServerCPU)
+	}
 }
 
 // How the names of figures end.
@@ -85,6 +88,7 @@ const (
 	p99         = "_p99_us"
 	tail        = "_p99_over_p50"
 	databaseCPU = "_db_cpu_us"
+	serverCPU   = "_server_cpu_us"
 )
 
 // Missing are the figures that an entry promised and that are not there for

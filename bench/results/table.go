@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/bench/contest"
 )
 
 // Marks enclose what is generated in the page.
@@ -87,7 +89,7 @@ func list(m map[string]string, between string) string {
 }
 
 func (r *Results) rates(b *strings.Builder) {
-	b.WriteString("\n| actions per second | c=1 | c=8 | c=64 | c=256 | p50, p99 at c=64 | database CPU each, c=64 | duplicates per second, c=64 |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n| actions per second | c=1 | c=8 | c=64 | c=256 | p50, p99 at c=64 | CPU each, c=64: database | server | duplicates per second, c=64 |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows() {
 		cells := []string{}
 		for _, callers := range []int{1, 8, 64, 256} {
@@ -97,11 +99,7 @@ func (r *Results) rates(b *strings.Builder) {
 		if f := r.Figures[Prefix(row.name, "action", 64)+p50]; f != nil && f.Median > 0 {
 			latency = fmt.Sprintf("%s, %s ms", millis(f.Median), millis(r.Figures[Prefix(row.name, "action", 64)+p99].Median))
 		}
-		cpu := r.cell(Prefix(row.name, "action", 64) + databaseCPU)
-		if cpu != "" {
-			cpu += " µs"
-		}
-		cells = append(cells, latency, cpu, r.cell(Prefix(row.name, "duplicate", 64)+perSecond))
+		cells = append(cells, latency, r.cost(row.name, databaseCPU), r.cost(row.name, serverCPU), r.cell(Prefix(row.name, "duplicate", 64)+perSecond))
 		if strings.Join(cells, "") != "" {
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))
 		}
@@ -157,6 +155,16 @@ func (r *Results) growth(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))
 		}
 	}
+}
+
+// cost is the processor time of one piece of a row's work, or nothing.
+func (r *Results) cost(name, of string) string {
+	for _, kind := range []string{contest.Action, contest.Duplicate} {
+		if cell := r.cell(Prefix(name, kind, 64) + of); cell != "" {
+			return cell + " µs"
+		}
+	}
+	return ""
 }
 
 // cell is the median of a figure, or nothing.
