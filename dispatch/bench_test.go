@@ -53,7 +53,7 @@ func BenchmarkDispatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.Close(context.Background())
+	defer d.Abandon()
 	action, _ := registry.Get("pay.charge")
 	args, err := actions.ParseArguments([]byte(`{"charge_id":"ch_3PqLx2eZvKYlo2C","amount":4900,"currency":"usd","reason":"requested_by_customer"}`))
 	if err != nil {

@@ -42,7 +42,7 @@ func (k *providerKeys) of(tenant, operationID string, epoch int) string {
 		m.text = binary.BigEndian.AppendUint64(m.text, uint64(len(part)))
 		m.text = append(m.text, part...)
 	}
-	m.text = binary.BigEndian.AppendUint64(m.text, uint64(epoch)) //nolint:gosec // never negative
+	m.text = binary.BigEndian.AppendUint64(m.text, uint64(epoch))
 	m.Reset()
 	m.Write(m.text)
 	m.text = m.Sum(m.text[:0])

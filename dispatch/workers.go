@@ -28,22 +28,27 @@ func (w *workers[J]) do(job J) {
 	}
 }
 
-func (w *workers[J]) run(job J) {
-	for {
+func (w *workers[J]) run(first J) {
+	w.work(first)
+	for w.another() {
+	}
+}
+
+// another waits for a job and does it, or reports that there is to be none. It is
+// no part of run, so that a job is not kept in memory by who waits for the next.
+func (w *workers[J]) another() bool {
+	select {
+	case w.idle <- struct{}{}:
+	default:
+		return false // enough wait
+	}
+	select {
+	case job := <-w.next:
+		<-w.idle
 		w.work(job)
-		var none J
-		job = none // what it had is not kept while nothing is to do
-		select {
-		case w.idle <- struct{}{}:
-		default:
-			return // enough wait
-		}
-		select {
-		case job = <-w.next:
-			<-w.idle
-		case <-w.ctx.Done():
-			<-w.idle
-			return
-		}
+		return true
+	case <-w.ctx.Done():
+		<-w.idle
+		return false
 	}
 }
