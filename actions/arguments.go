@@ -85,6 +85,9 @@ func (a Arguments) text() []byte {
 // ones stay exact. The caller owns the bytes.
 func (a Arguments) JSON() []byte { return bytes.Clone(a.text()) }
 
+// AppendJSON appends what JSON returns.
+func (a Arguments) AppendJSON(dst []byte) []byte { return append(dst, a.text()...) }
+
 // Value returns the arguments as Go values: map[string]any, []any, string,
 // bool, nil, and [json.Number] in canonical spelling. It is a copy that the
 // caller may change.

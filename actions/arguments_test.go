@@ -389,3 +389,22 @@ func BenchmarkParseAndHash(b *testing.B) {
 		})
 	}
 }
+
+// Long arguments have texts of their own, short ones parts of the whole: they read
+// alike, and neither changes with the bytes that they came from.
+func TestLongAndShortArgumentsReadAlike(t *testing.T) {
+	text := `{"a":"x","b\n":["\u00e9",1.50,"",{"c":12345678901234567890}],"d":"é"}`
+	want := `{"a":"x","b\n":["é",1.5,"",{"c":12345678901234567890}],"d":"é"}`
+	for _, padding := range []int{0, maxShared} {
+		data := []byte(text + strings.Repeat(" ", padding))
+		args, err := ParseArguments(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(data)
+		again := newArguments(args.Value(), 0)
+		if got := string(args.JSON()); got != want || string(again.JSON()) != want || string(args.AppendJSON([]byte("x"))) != "x"+want {
+			t.Errorf("with %d more bytes: %s", padding, got)
+		}
+	}
+}

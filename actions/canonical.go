@@ -18,9 +18,13 @@ func appendObject(dst []byte, object map[string]any) []byte {
 	return appendMembers(dst, object, nil)
 }
 
+// usualMembers is how many members most objects have: their names are sorted
+// without memory of their own.
+const usualMembers = 16
+
 // appendMembers is appendObject without the named members.
 func appendMembers(dst []byte, object map[string]any, without []string) []byte {
-	names := make([]string, 0, len(object))
+	names := make([]string, 0, usualMembers)
 	for name := range object {
 		if !slices.Contains(without, name) {
 			names = append(names, name)

@@ -12,6 +12,9 @@ import (
 // MaxIntentLength bounds the text of an intent, in bytes.
 const MaxIntentLength = 400
 
+// usualIntent is how long most are.
+const usualIntent = 96
+
 // CallerIntent is the name of the intents that callers compose themselves
 // (intent_id). No action type and no policy has one of that name: a caller could
 // hold its goals.
@@ -39,9 +42,11 @@ type IntentPart struct {
 // counts by its text: the number 4 and the text "4" are one identity.
 func ComposeIntent(name string, parts []IntentPart) string {
 	var text strings.Builder
+	text.Grow(usualIntent)
 	appendEscaped(&text, name)
 	head := text.String() + string(partSeparator)
-	sorted := slices.SortedStableFunc(slices.Values(parts), func(a, b IntentPart) int { return strings.Compare(a.Name, b.Name) })
+	sorted := slices.Clone(parts)
+	slices.SortStableFunc(sorted, func(a, b IntentPart) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range sorted {
 		text.WriteByte(partSeparator)
 		appendEscaped(&text, p.Name)

@@ -12,6 +12,9 @@ import (
 // MaxKeyLength bounds a key, in characters.
 const MaxKeyLength = 255
 
+// usualKey is how long most composed ones are.
+const usualKey = 96
+
 // KeySource says where a key came from.
 type KeySource int
 
@@ -97,6 +100,7 @@ func ComposeKey(spec Spec, in KeyInput) (Key, error) {
 	}
 
 	var text strings.Builder
+	text.Grow(usualKey)
 	var missing []Violation
 	for _, part := range recipe {
 		value := in.source(spec, part.From)

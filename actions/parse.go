@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,7 +19,12 @@ func parseObject(data []byte) (map[string]any, error) {
 		return nil, refuse(tooLarge())
 	}
 	// A bytes.Buffer is decoded in place; its bytes are only read.
-	p := parser{data: data, dec: jsontext.NewDecoder(bytes.NewBuffer(data))}
+	// Which names there were in an object is asked of the map that they are in: the
+	// decoder would keep a second one.
+	p := parser{data: data, dec: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))}
+	if len(data) <= maxShared {
+		p.text = string(data)
+	}
 	value, err := p.document()
 	switch {
 	case err != nil:
@@ -33,10 +39,15 @@ func parseObject(data []byte) (map[string]any, error) {
 // caller sees them all; every other fault ends the parse.
 type parser struct {
 	data       []byte
+	text       string // the same, for texts to be parts of; empty: each has memory of its own
 	dec        *jsontext.Decoder
 	grown      int // bytes by which canonical numbers are longer than what came
 	violations []Violation
 }
+
+// maxShared is how long arguments are, in bytes, whose texts share the memory of
+// the whole: whoever keeps one of them keeps all.
+const maxShared = 4 << 10
 
 // fault is a violation on its way up.
 type fault struct{ Violation }
@@ -70,6 +81,12 @@ func (p *parser) document() (map[string]any, error) {
 }
 
 func (p *parser) value() (any, error) {
+	switch p.dec.PeekKind() {
+	case '"':
+		return p.string()
+	case '0':
+		return p.number()
+	}
 	token, err := p.dec.ReadToken()
 	if err != nil {
 		return nil, err
@@ -79,15 +96,45 @@ func (p *parser) value() (any, error) {
 		return p.object()
 	case '[':
 		return p.list()
-	case '"':
-		return token.String(), nil
-	case '0':
-		return p.number(token.String())
 	case 't', 'f':
 		return token.Bool(), nil
 	default: // null: the decoder lets nothing else stand here
 		return nil, nil
 	}
+}
+
+// scalar reads a text or a number, and returns it as it is written.
+func (p *parser) scalar() (string, error) {
+	raw, err := p.dec.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if end := int(p.dec.InputOffset()); end <= len(p.text) {
+		return p.text[end-len(raw) : end], nil
+	}
+	return string(raw), nil
+}
+
+// name reads the name of a member: the decoder refuses anything else there.
+func (p *parser) name() (string, error) {
+	if p.dec.PeekKind() != '"' {
+		_, err := p.dec.ReadToken()
+		return "", err
+	}
+	return p.string()
+}
+
+// string reads a text.
+func (p *parser) string() (string, error) {
+	raw, err := p.scalar()
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(raw, `\`) {
+		return raw[1 : len(raw)-1], nil
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	return string(text), err
 }
 
 // object reads what follows an opening brace.
@@ -97,11 +144,13 @@ func (p *parser) object() (map[string]any, error) {
 	}
 	out := make(map[string]any)
 	for p.dec.PeekKind() != '}' {
-		token, err := p.dec.ReadToken() // refuses a name that was there before
+		name, err := p.name()
 		if err != nil {
 			return nil, err
 		}
-		name := token.String()
+		if _, twice := out[name]; twice {
+			return nil, &fault{Violation{Field: p.field(p.dec.StackPointer()), Reason: ReasonDuplicateKey, Message: "is named twice in one object"}}
+		}
 		if out[name], err = p.value(); err != nil {
 			return nil, err
 		}
@@ -139,7 +188,11 @@ func tooDeep() Violation {
 	return Violation{Reason: ReasonTooDeep, Message: fmt.Sprintf("must not nest more than %d levels", MaxDepth)}
 }
 
-func (p *parser) number(raw string) (any, error) {
+func (p *parser) number() (any, error) {
+	raw, err := p.scalar()
+	if err != nil {
+		return nil, err
+	}
 	if len(raw) > MaxNumberLength {
 		return p.badNumber(ReasonTooLarge, fmt.Sprintf("must not be written with more than %d characters", MaxNumberLength))
 	}
@@ -184,8 +237,6 @@ func (p *parser) explain(err error) Violation {
 	v.Field = p.field(syntax.JSONPointer)
 	at := min(max(int(syntax.ByteOffset), 0), len(p.data))
 	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		v.Reason, v.Message = ReasonDuplicateKey, "is named twice in one object"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		v.Message = "is not valid JSON: it ends too early"
 	case brokenRune(p.data[at:]):

@@ -67,7 +67,7 @@ func (d *Dispatcher) Admit(tenant string, action *actions.Action) error {
 // gates are the gates of all tenants' providers.
 type gates struct {
 	log *slog.Logger
-	mu  sync.Mutex
+	mu  sync.RWMutex
 	all map[gateKey]*gate
 	// sweepAt is how many there are when those that keep nobody are dropped.
 	sweepAt int
@@ -95,6 +95,9 @@ func newGates(log *slog.Logger) *gates {
 
 func (g *gates) of(tenant string, c actions.Contract) *gate {
 	key := gateKey{tenant, c.Provider, c.Protection.WithDefaults()}
+	if found := g.known(key); found != nil {
+		return found
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	found := g.all[key]
@@ -110,6 +113,18 @@ func (g *gates) of(tenant string, c actions.Contract) *gate {
 	return found
 }
 
+// known is a gate that there is, or nil. It is marked as used before it could be
+// dropped for being idle.
+func (g *gates) known(key gateKey) *gate {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	found := g.all[key]
+	if found != nil {
+		found.used.Store(time.Now().Unix())
+	}
+	return found
+}
+
 // gateOf is a gate and whose it is.
 type gateOf struct {
 	tenant string
@@ -117,8 +132,8 @@ type gateOf struct {
 }
 
 func (g *gates) list() []gateOf {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.mu.RLock()
+	defer g.mu.RUnlock()
 	list := make([]gateOf, 0, len(g.all))
 	for key, known := range g.all {
 		list = append(list, gateOf{key.tenant, known})

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -87,8 +86,9 @@ type Dispatcher struct {
 	Options
 	slots   chan struct{}
 	running sync.WaitGroup
-	workers *workers
+	workers *workers[attempt]
 	gates   *gates // of tenants' providers
+	keys    *providerKeys
 	spans   optrace.Tracer
 	closed  atomic.Bool
 	ctx     context.Context // ends when the process gives up settling
@@ -116,10 +116,12 @@ func New(o Options) (*Dispatcher, error) {
 		o.Metrics = unmeasured{}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Dispatcher{
-		Options: o, slots: make(chan struct{}, o.MaxInFlight), workers: newWorkers(ctx), gates: newGates(o.Log),
+	d := &Dispatcher{
+		Options: o, slots: make(chan struct{}, o.MaxInFlight), gates: newGates(o.Log), keys: newProviderKeys(o.Secret),
 		spans: optrace.New(o.Tracers, "github.com/onceward/onceward/dispatch"), ctx: ctx, cancel: cancel,
-	}, nil
+	}
+	d.workers = newWorkers(ctx, d.makeAttempt)
+	return d, nil
 }
 
 // Abandon stops settling: what is not settled ends as unknown when its lease
@@ -154,7 +156,7 @@ type Prepared struct {
 // Prepare derives the provider key and renders the request of an operation,
 // and sends nothing. It fails when the request cannot be made.
 func (d *Dispatcher) Prepare(action *actions.Action, tenant, operationID string, epoch int, args actions.Arguments) (Prepared, error) {
-	key := providerKey(d.Secret, tenant, operationID, epoch)
+	key := d.keys.of(tenant, operationID, epoch)
 	call := actions.Call{Tenant: tenant, OperationID: operationID, ProviderKey: key, Arguments: args}
 	hash, err := requestHash(action, call)
 	if err != nil {
@@ -170,22 +172,6 @@ func (d *Dispatcher) Prepare(action *actions.Action, tenant, operationID string,
 	}, nil
 }
 
-// requestHash is what is frozen at the first attempt: what will be sent, under
-// which versions.
-func requestHash(action *actions.Action, call actions.Call) (ledger.Hash, error) {
-	rendered := call.Arguments.JSON()
-	if r, ok := action.Adapter.(actions.Renderer); ok {
-		var err error
-		if rendered, err = r.Render(call); err != nil {
-			return ledger.Hash{}, fmt.Errorf("dispatch: render %s: %w", action.Spec.Type, err)
-		}
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00", action.Spec.Type, action.Spec.Version, action.Spec.Contract.Version)
-	h.Write(rendered)
-	return ledger.Hash(h.Sum(nil)), nil
-}
-
 // Reserve takes a place among the attempts under way, for one of a provider, or
 // fails with ErrBusy when there is none or the dispatcher was closed. The place goes
 // to Go, or back by release.
@@ -195,7 +181,12 @@ func (d *Dispatcher) Reserve(provider string) (release func(), err error) {
 	}
 	select {
 	case d.slots <- struct{}{}:
-		return sync.OnceFunc(func() { <-d.slots }), nil
+		var given atomic.Bool
+		return func() {
+			if !given.Swap(true) {
+				<-d.slots
+			}
+		}, nil
 	default:
 		d.Metrics.HeldBack(provider, HeldForPlace)
 		return nil, ErrBusy
@@ -206,11 +197,21 @@ func (d *Dispatcher) Reserve(provider string) (release func(), err error) {
 // settled. claimed is a time before the claim was sent to the ledger.
 func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, release func()) {
 	d.running.Add(1)
-	d.workers.do(func() {
-		defer d.running.Done()
-		defer release()
-		d.run(d.ctx, p, op, claimed)
-	})
+	d.workers.do(attempt{p, op, claimed, release})
+}
+
+// attempt is a claimed attempt that is to be made in the background.
+type attempt struct {
+	prepared Prepared
+	op       ledger.Operation
+	claimed  time.Time
+	release  func()
+}
+
+func (d *Dispatcher) makeAttempt(a attempt) {
+	defer d.running.Done()
+	defer a.release()
+	d.run(d.ctx, a.prepared, a.op, a.claimed)
 }
 
 // Attempt claims another attempt of an operation (Claim from pending, Replay
@@ -352,7 +353,7 @@ func (d *Dispatcher) StoredArguments(ctx context.Context, op ledger.Operation) (
 func (d *Dispatcher) Call(op ledger.Operation, args actions.Arguments) actions.Call {
 	return actions.Call{
 		Tenant: op.Tenant, OperationID: op.ID, Arguments: args,
-		ProviderKey: providerKey(d.Secret, op.Tenant, op.ID, op.Epoch),
+		ProviderKey: d.keys.of(op.Tenant, op.ID, op.Epoch),
 	}
 }
 

@@ -23,6 +23,9 @@ func scrubbed(f actions.Failure, args actions.Arguments, sensitive []string) act
 
 // logAttempt writes the one line that each attempt has in the log.
 func (d *Dispatcher) logAttempt(op ledger.Operation, outcome actions.Outcome) {
+	if !d.Log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
 	attributes := [...]slog.Attr{
 		slog.String("tenant", op.Tenant), slog.String("operation", op.ID), slog.String("action_type", op.ActionType),
 		slog.String("run", op.Run.RunID), slog.String("step", op.Run.StepID), slog.Int("attempt", op.Attempt),

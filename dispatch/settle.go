@@ -37,15 +37,15 @@ func (d *Dispatcher) settle(ctx context.Context, op ledger.Operation, spec actio
 				unanswered = v.change
 			}
 		}
-		var refused *ledger.WriteRefusedError
-		switch {
-		case err == nil:
+		if err == nil {
 			if cur.State != ledger.Running || cur.Attempt != attempt {
 				d.Metrics.Overtaken(op.Tenant, op.ActionType)
 			}
 			d.Changed(recorded)
 			return recorded
-		case errors.As(err, &refused):
+		}
+		switch refused, ok := errors.AsType[*ledger.WriteRefusedError](err); {
+		case ok:
 			// Rolled back as a whole: proof that nothing was applied. But where the
 			// answer to an earlier try was lost, what refuses the write may be that
 			// very write.

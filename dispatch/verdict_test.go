@@ -185,22 +185,25 @@ func TestLateReceipt(t *testing.T) {
 }
 
 func TestProviderKey(t *testing.T) {
-	secret := []byte("0123456789abcdef0123456789abcdef")
-	key := providerKey(secret, "acme", "op", 0)
+	keys := newProviderKeys([]byte("0123456789abcdef0123456789abcdef"))
+	key := keys.of("acme", "op", 0)
 	if len(key) != actions.ProviderKeyLength {
 		t.Errorf("length %d", len(key))
 	}
+	if key != "vqafvs3j7go4srnosrp864en9c" {
+		t.Errorf("is %s: operations that are under way would get other keys", key)
+	}
 	seen := map[string]string{}
 	for name, k := range map[string]string{
-		"itself": key, "other tenant": providerKey(secret, "acm", "eop", 0), "other operation": providerKey(secret, "acme", "op2", 0),
-		"other epoch": providerKey(secret, "acme", "op", 1), "other secret": providerKey([]byte("other"), "acme", "op", 0),
+		"itself": key, "other tenant": keys.of("acm", "eop", 0), "other operation": keys.of("acme", "op2", 0),
+		"other epoch": keys.of("acme", "op", 1), "other secret": newProviderKeys([]byte("other")).of("acme", "op", 0),
 	} {
 		if other, taken := seen[k]; taken {
 			t.Errorf("%s and %s have one key", name, other)
 		}
 		seen[k] = name
 	}
-	if providerKey(secret, "acme", "op", 0) != key {
+	if keys.of("acme", "op", 0) != key {
 		t.Error("not stable")
 	}
 }

@@ -151,9 +151,11 @@ func (c *compiler) compile() *Policy {
 	}
 	for i, r := range f.Rules {
 		compiled := c.rule(at("rules", i), r)
-		c.mistyped(at("rules", i)+".when", p, compiled.when)
+		if compiled.when != nil {
+			p.read(compiled.when)
+			c.mistyped(at("rules", i)+".when", p, compiled.when)
+		}
 		p.rules = append(p.rules, compiled)
-		p.readsBudgets = p.readsBudgets || compiled.when != nil && compiled.when.Reads(varBudgets)
 	}
 	if p.needsRule && !slices.ContainsFunc(f.Rules, func(r policyfile.Rule) bool { return r.Then != "deny" }) {
 		c.bad("default", "with deny, and no rule that allows or asks for approval, every request is refused")

@@ -12,21 +12,21 @@ import (
 // Policies are those of all tenants, as they were read together. They are
 // immutable and safe for concurrent use. The zero value denies everything.
 type Policies struct {
-	allowAll bool
-	tenants  map[string]*Policy
+	tenants map[string]*Policy
+	others  Policy // that of tenants without one of their own
 }
 
 // AllowAll is for installations without policies: every tenant's agents may
 // request every action, in the stage reconcile, within no budget. What an action
 // type itself says (approval, intents) holds.
-func AllowAll() *Policies { return &Policies{allowAll: true} }
+func AllowAll() *Policies { return &Policies{others: Policy{allowAll: true}} }
 
 // For returns the policy of a tenant. For a tenant that has none it denies.
 func (p *Policies) For(tenant string) *Policy {
 	if own, ok := p.tenants[tenant]; ok {
 		return own
 	}
-	return &Policy{allowAll: p.allowAll}
+	return &p.others
 }
 
 // Tenants are those that have a policy, sorted.
@@ -52,7 +52,7 @@ type Policy struct {
 	intents     map[string][]intent // by action type
 	callerQuiet *time.Duration      // of intent_id; nil: the default
 
-	readsBudgets bool
+	reads []string // variables that rules look at
 }
 
 // Version names the policy: what its file says, and a digest of it. It is
@@ -82,7 +82,7 @@ func (p *Policy) Stage(actionType string) ledger.Stage {
 }
 
 // ReadsBudgets reports whether a rule looks at budgets: [Request.Use] is wanted.
-func (p *Policy) ReadsBudgets() bool { return p.readsBudgets }
+func (p *Policy) ReadsBudgets() bool { return slices.Contains(p.reads, varBudgets) }
 
 // Budgets are the ids of its budgets.
 func (p *Policy) Budgets() []string {

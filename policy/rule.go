@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -31,13 +32,19 @@ const (
 	varBudgets = "budgets"
 	varAmount  = "amount"
 	varArgs    = "args"
+	varTenant  = "tenant"
+	varNow     = "now"
 
+	varCurrency     = "currency"
 	varCounterparty = "counterparty"
+	varIntentID     = "intent_id"
 )
 
 // ruleVariables are those that rules see.
 func ruleVariables() []string {
-	return []string{varAction, varArgs, varActor, varRun, "tenant", "now", varLocal, varAmount, "currency", varCounterparty, "intent_id", varBudgets}
+	return []string{
+		varAction, varArgs, varActor, varRun, varTenant, varNow, varLocal, varAmount, varCurrency, varCounterparty, varIntentID, varBudgets,
+	}
 }
 
 // members are what the variables have that are objects of ours.
@@ -88,7 +95,7 @@ func (c *compiler) rule(field string, r policyfile.Rule) rule {
 	}
 	for _, use := range out.when.Uses() {
 		c.use(field+".when", use)
-		out.spends = out.spends || use.Variable == varAmount || use.Variable == "currency"
+		out.spends = out.spends || use.Variable == varAmount || use.Variable == varCurrency
 	}
 	return out
 }
@@ -117,9 +124,6 @@ func (c *compiler) use(field string, use expr.Use) {
 // that comes to it. It is tried on a request without arguments, so that what
 // depends on arguments is found by tables of cases only.
 func (c *compiler) mistyped(field string, p *Policy, when *expr.Expression) {
-	if when == nil {
-		return
-	}
 	r := &Request{Action: &Action{}}
 	for _, b := range c.file.Budgets {
 		r.Use = append(r.Use, ledger.BudgetUse{Charge: ledger.Charge{Budget: b.ID, Limit: "2", Amount: "1"}, Used: "0"})
@@ -129,34 +133,62 @@ func (c *compiler) mistyped(field string, p *Policy, when *expr.Expression) {
 	}
 }
 
-// variables are what rules see of a request.
+// read notes which variables a condition looks at, so that others are not made.
+func (p *Policy) read(when *expr.Expression) {
+	for _, name := range ruleVariables() {
+		if when.Reads(name) && !slices.Contains(p.reads, name) {
+			p.reads = append(p.reads, name)
+		}
+	}
+}
+
+// variables are what the rules look at of a request.
 func (p *Policy) variables(r *Request, f *facts) expr.Vars {
+	vars := make(expr.Vars, len(p.reads))
+	for _, name := range p.reads {
+		vars[name] = p.variable(name, r, f)
+	}
+	return vars
+}
+
+func (p *Policy) variable(name string, r *Request, f *facts) any {
 	spec := &r.Action.Spec
-	roles := make([]any, len(r.Principal.Roles))
-	for i, role := range r.Principal.Roles {
-		roles[i] = string(role)
-	}
-	local := r.At.In(p.location())
-	amount := f.amount
-	if amount == "" {
-		amount = "0"
-	}
-	return expr.Vars{
-		varAction: map[string]any{"type": spec.Type, "risk": spec.Risk.String(), "owner": spec.Owner, "provider": spec.Contract.Provider},
-		varArgs:   f.args(),
-		varActor:  map[string]any{"name": r.Principal.Actor, "roles": roles},
-		varRun: map[string]any{
+	switch name {
+	case varAction:
+		return map[string]any{"type": spec.Type, "risk": spec.Risk.String(), "owner": spec.Owner, "provider": spec.Contract.Provider}
+	case varArgs:
+		return f.args()
+	case varActor:
+		roles := make([]any, len(r.Principal.Roles))
+		for i, role := range r.Principal.Roles {
+			roles[i] = string(role)
+		}
+		return map[string]any{"name": r.Principal.Actor, "roles": roles}
+	case varRun:
+		return map[string]any{
 			"id": r.Run.RunID, "step": r.Run.StepID, "agent": r.Run.Agent, "tool_version": r.Run.ToolVersion, "attempt": r.Run.Attempt,
-		},
-		"tenant": r.Principal.Tenant,
-		"now":    r.At.UTC(),
-		varLocal: map[string]any{
+		}
+	case varTenant:
+		return r.Principal.Tenant
+	case varNow:
+		return r.At.UTC()
+	case varLocal:
+		local := r.At.In(p.location())
+		return map[string]any{
 			"weekday": strings.ToLower(local.Weekday().String()), "hour": local.Hour(), "minute": local.Minute(), "date": local.Format(time.DateOnly),
-		},
-		varAmount: expr.Decimal(amount), "currency": f.currency, varCounterparty: f.counterparty,
-		"intent_id": r.IntentID,
-		varBudgets:  budgetVariables(r.Use),
+		}
+	case varAmount:
+		return expr.Decimal(cmp.Or(f.amount, "0"))
+	case varCurrency:
+		return f.currency
+	case varCounterparty:
+		return f.counterparty
+	case varIntentID:
+		return r.IntentID
+	case varBudgets:
+		return budgetVariables(r.Use)
 	}
+	return nil // no rule compiles that reads another
 }
 
 func (p *Policy) location() *time.Location {

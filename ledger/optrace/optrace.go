@@ -30,8 +30,11 @@ const (
 	RuleKey        = attribute.Key("onceward.rule")        // that decided
 )
 
-// carrier is a traceparent as propagators read it.
-type carrier string
+// carrier is a traceparent as propagators read it, written one as they write it.
+type (
+	carrier string
+	written string
+)
 
 const header = "traceparent"
 
@@ -48,6 +51,19 @@ func (carrier) Set(string, string) {}
 
 // Keys implements propagation.TextMapCarrier.
 func (carrier) Keys() []string { return []string{header} }
+
+// Get implements propagation.TextMapCarrier. Nothing is read from it.
+func (*written) Get(string) string { return "" }
+
+// Set implements propagation.TextMapCarrier. It keeps the traceparent alone.
+func (w *written) Set(key, value string) {
+	if key == header {
+		*w = written(value)
+	}
+}
+
+// Keys implements propagation.TextMapCarrier.
+func (*written) Keys() []string { return nil }
 
 // Of returns the span that an operation remembers. It is invalid where the
 // operation has none, or one that is not as W3C Trace Context has it: what is
@@ -82,9 +98,9 @@ func Remember(ctx context.Context) string {
 	if !span.IsRecording() || !span.SpanContext().IsSampled() {
 		return ""
 	}
-	c := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, c)
-	return c[header]
+	var c written
+	propagation.TraceContext{}.Inject(ctx, &c)
+	return string(c)
 }
 
 // Attributes name an operation in a span.
