@@ -25,6 +25,7 @@ const flushTimeout = 10 * time.Second
 // opening, change and statement is set.
 type write struct {
 	tenant, key string
+	id          pgtype.UUID     // of the operation that is opened or changed
 	opening     *ledger.Opening // of a new operation
 	change      *ledger.Change  // of one that exists
 	statement   string          // anything else about one that exists, with args
@@ -35,11 +36,55 @@ type write struct {
 
 	// What came of it. Not done without an error is a key that is taken, or an
 	// operation that has moved on.
-	op      ledger.Operation
 	done    bool
-	refusal *refusal // of an opening: what it cannot have
+	facts   facts             // of an opening or a change: what the database had to add
+	read    *ledger.Operation // the operation itself, where it was read
+	refusal *refusal          // of an opening: what it cannot have
 	err     error
 	unsure  bool // it was sent, and its answer was lost
+}
+
+// opens is the write of an opening, which it keeps.
+func opens(o *ledger.Opening) *write {
+	return &write{tenant: o.Operation.Tenant, key: o.Operation.Key, id: uuidOf(o.Operation.ID), opening: o}
+}
+
+// changes is the write of a change, which it keeps, with texts that the database takes.
+func changes(c *ledger.Change) *write {
+	makeStorable(c)
+	return &write{tenant: c.Operation.Tenant, key: c.Operation.Key, id: uuidOf(c.Operation.ID), change: c}
+}
+
+// operation is what a write that is done has made. Its caller puts it together, not
+// the flight, which others wait for.
+func (w *write) operation() ledger.Operation {
+	switch {
+	case w.read != nil:
+		return *w.read
+	case w.opening != nil:
+		return opened(w.opening, w.restored, w.facts.at)
+	default:
+		return moved(w.change, &w.facts)
+	}
+}
+
+// byID finds the writes that rows are about. Those come in the order of the writes,
+// with some left out, so that it looks on from the last one it found.
+type byID struct {
+	writes []*write
+	next   int
+}
+
+// find returns nil where a row is about none of them.
+func (b *byID) find(id pgtype.UUID) *write {
+	for range b.writes {
+		w := b.writes[b.next%len(b.writes)]
+		b.next++
+		if w.id == id {
+			return w
+		}
+	}
+	return nil
 }
 
 // bytes is about how much a write adds to a message.
@@ -195,7 +240,7 @@ func (s *Store) transact(ws []*write, hurry bool) (sent bool, err error) {
 // changes, one for each of the rest. It sets reading when the first result is
 // read: from then on an error proves nothing.
 func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
-	var openings, changes []*write
+	openings, changes := make([]*write, 0, len(ws)), make([]*write, 0, len(ws))
 	for _, w := range ws {
 		switch {
 		case w.opening != nil:
@@ -225,15 +270,18 @@ func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
 	}
 	for _, w := range ws {
 		if w.statement != "" {
-			batch.Queue(w.statement, w.args).Query(func(rows pgx.Rows) error {
-				ops, err := pgx.CollectRows(rows, scanOperation)
-				if len(ops) == 1 {
-					w.op, w.done = ops[0], true
-				}
-				return err
-			})
+			batch.Queue(w.statement, w.args).Query(w.reads)
 		}
 	}
+}
+
+// reads takes the operation that a statement about one returns.
+func (w *write) reads(rows pgx.Rows) error {
+	ops, err := pgx.CollectRows(rows, scanOperation)
+	if len(ops) == 1 {
+		w.read, w.done = &ops[0], true
+	}
+	return err
 }
 
 func isAnswer(err error) bool {
@@ -260,15 +308,15 @@ const hurriedLockTimeout = "20ms"
 // settings makes them for one transaction on a connection that a pooler hands
 // out, and says how long to wait for a row in a hurry.
 func (s *Store) settings(batch *pgx.Batch, hurry bool) {
+	if !s.pooled && !hurry {
+		return
+	}
 	wanted := map[string]string{}
 	if s.pooled {
 		maps.Copy(wanted, batchSettings)
 	}
 	if hurry {
 		wanted["lock_timeout"] = hurriedLockTimeout
-	}
-	if len(wanted) == 0 {
-		return
 	}
 	names := slices.Sorted(maps.Keys(wanted))
 	values := make([]string, len(names))
@@ -317,7 +365,7 @@ func (s *Store) findOpened(ws []*write) (f ledger.Found, looked bool) {
 			// Made, and moved on since: its attempt is not ours any more.
 			w.err = nil
 		default:
-			w.op, w.done, w.err = h.op, true, nil
+			w.read, w.done, w.err = &h.op, true, nil
 		}
 	}
 	return f, true
