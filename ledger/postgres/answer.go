@@ -24,8 +24,9 @@ type answer struct {
 // eachAnswer reads rows to their end, and closes them.
 func eachAnswer(rows pgx.Rows, read func(*answer)) error {
 	defer rows.Close()
+	var a answer
 	for rows.Next() {
-		a := answer{columns: rows.FieldDescriptions(), values: rows.RawValues()}
+		a = answer{columns: rows.FieldDescriptions(), values: rows.RawValues()}
 		read(&a)
 		if a.err != nil {
 			return a.err

@@ -223,6 +223,7 @@ func (s *Store) transact(ws []*write, hurry bool) (sent bool, err error) {
 	s.statements(batch, ws, &reading)
 	err = s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
+		makeRoom(conn.Conn())
 		sent = true
 		err := conn.SendBatch(ctx, batch).Close()
 		switch {

@@ -36,7 +36,7 @@ func contextJSON(c ledger.EventContext, key string) string {
 func appendContext(b []byte, c *ledger.EventContext, key string) []byte {
 	b = appendQuoted(appendName(append(b, '{'), "action_type"), c.ActionType)
 	if key != "" {
-		hash := sha256.Sum256([]byte(key))
+		hash := keyHash(key)
 		b = append(hex.AppendEncode(append(appendName(b, "key_hash"), '"'), hash[:]), '"')
 	}
 	b = appendRun(appendName(b, "run"), &c.Run)
@@ -62,6 +62,12 @@ func appendRun(b []byte, r *ledger.Run) []byte {
 	b = appendMember(b, "instance", r.Instance)
 	b = appendMember(b, "traceparent", r.TraceParent)
 	return append(b, '}')
+}
+
+// keyHash names a key where the key itself is not kept.
+func keyHash(key string) [sha256.Size]byte {
+	var room [255]byte // no key is longer
+	return sha256.Sum256(append(room[:0], key...))
 }
 
 // appendMember adds a member of an object that has a text; it is left out where that

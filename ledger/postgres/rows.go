@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
@@ -36,9 +35,9 @@ type rowColumn struct {
 // rows is the parameter for writes.
 type rows []*write
 
-// register makes arrays of the type known to a connection.
-func (t *rowType) register(conn *pgx.Conn, oid, arrayOID uint32) {
-	codec := rowsCodec{columns: t.columns, oid: oid}
+// register makes arrays of the type known to a connection, which has some memory.
+func (t *rowType) register(conn *pgx.Conn, m *memory, oid, arrayOID uint32) {
+	codec := rowsCodec{columns: t.columns, oid: oid, memory: m}
 	for _, c := range t.columns {
 		kind, _ := conn.TypeMap().TypeForName(c.kind) // all of them are built in
 		codec.kinds = append(codec.kinds, kind.OID)
@@ -51,6 +50,7 @@ type rowsCodec struct {
 	columns []rowColumn
 	kinds   []uint32 // of the columns
 	oid     uint32   // of the row type
+	memory  *memory  // of the connection
 }
 
 var _ pgtype.Codec = rowsCodec{}
@@ -80,6 +80,8 @@ func (c rowsCodec) Encode(value any, b []byte) ([]byte, error) {
 	if len(ws) == 0 {
 		dimensions = 0
 	}
+	b = c.memory.larger(b)
+	before := len(b)
 	b = appendInt32(appendInt32(b, dimensions), 0) // no element is NULL
 	b = binary.BigEndian.AppendUint32(b, c.oid)
 	if len(ws) == 0 {
@@ -94,6 +96,7 @@ func (c rowsCodec) Encode(value any, b []byte) ([]byte, error) {
 		}
 		binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	}
+	c.memory.keep(b, len(b)-before)
 	return b, nil
 }
 
@@ -279,9 +282,9 @@ var (
 	}}
 )
 
-// addKeyHash adds what names a key in the tombstones.
+// addKeyHash adds what names the key in the tombstones.
 func addKeyHash(b []byte, w *write) []byte {
-	hash := sha256.Sum256([]byte(w.key))
+	hash := keyHash(w.key)
 	return append(b, hash[:]...)
 }
 

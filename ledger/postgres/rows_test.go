@@ -12,7 +12,7 @@ import (
 // What it costs to write the parameter of a batch.
 func BenchmarkRows(b *testing.B) {
 	m := pgtype.NewMap()
-	codec := rowsCodec{columns: openingRow.columns, oid: 1}
+	codec := rowsCodec{columns: openingRow.columns, oid: 1, memory: &memory{}}
 	for _, c := range openingRow.columns {
 		kind, ok := m.TypeForName(c.kind)
 		if !ok {
