@@ -26,27 +26,49 @@ func BenchmarkAction(b *testing.B) {
 					b.Errorf("settled: %s, %v", op.State, err)
 				}
 			}
-			each := func(n int, do func(i int)) {
-				var next atomic.Int64
-				var all sync.WaitGroup
-				for range callers {
-					all.Go(func() {
-						for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-							do(i)
-						}
-					})
-				}
-				all.Wait()
-			}
 			// The connections are made and know the statements.
-			each(4*callers, func(int) { act(ledgertest.Opening(acme)) })
+			each(callers, 4*callers, func(int) { act(ledgertest.Opening(acme)) })
 			openings := make([]ledger.Opening, b.N)
 			for i := range openings {
 				openings[i] = ledgertest.Opening(acme)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			each(b.N, func(i int) { act(openings[i]) })
+			each(callers, b.N, func(i int) { act(openings[i]) })
 		})
 	}
+}
+
+// What a duplicate costs whose answer is not in memory.
+func BenchmarkGetByKey(b *testing.B) {
+	store, _ := ledgertest.NewStore(b)
+	const callers = 64
+	ops := make([]ledger.Operation, 10*callers)
+	each(callers, len(ops), func(i int) {
+		ops[i] = ledgertest.Moved(b, store, ledgertest.Open(b, store, ledgertest.Opening(acme)), ledger.Confirm)
+	})
+	read := func(i int) {
+		op, err := store.GetByKey(b.Context(), acme, ops[i%len(ops)].Key)
+		if err != nil || op.ID != ops[i%len(ops)].ID || op.State != ledger.Succeeded {
+			b.Errorf("read: %s, %v", op.State, err)
+		}
+	}
+	each(callers, len(ops), read)
+	b.ReportAllocs()
+	b.ResetTimer()
+	each(callers, b.N, read)
+}
+
+// each does n things, so many at once.
+func each(callers, n int, do func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -129,7 +129,7 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
-			batch.Queue(correctSQL, args).Query(w.reads)
+			batch.Queue(correctSQL, args).Query(w.take)
 			queueHolds(batch, []*write{w})
 			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 				return err
