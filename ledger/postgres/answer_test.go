@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/onceward/onceward/ledger"
 )
 
 const anID = "01a228be-69da-7289-8608-0dd65d952cfd"
@@ -26,13 +28,21 @@ func answerOf(t *testing.T, values ...any) *answer {
 			column.DataTypeOID = pgtype.UUIDOID
 		case int32:
 			column.DataTypeOID = pgtype.Int4OID
+		case bool:
+			column.DataTypeOID = pgtype.BoolOID
+		case []byte:
+			column.DataTypeOID = pgtype.ByteaOID
 		case int64:
 			column.DataTypeOID = pgtype.Int8OID
 		case time.Time, pgtype.Timestamptz:
 			column.DataTypeOID = pgtype.TimestamptzOID
 		}
 		column.Format = m.FormatCodeForOID(column.DataTypeOID)
-		raw, err := m.Encode(column.DataTypeOID, column.Format, value, []byte{}) // nil is NULL
+		if value == nil {
+			a.columns, a.values = append(a.columns, column), append(a.values, nil)
+			continue
+		}
+		raw, err := m.Encode(column.DataTypeOID, column.Format, value, []byte{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +71,19 @@ func TestAnswerReadsWhatPostgresSends(t *testing.T) {
 	if n, m := a.int4(), a.int8(); n != -7 || m != math.MinInt64 {
 		t.Errorf("numbers came as %d and %d", n, m)
 	}
-	if one, two := a.text(), a.text(); one != "text" || two != "" || a.err != nil {
-		t.Errorf("texts came as %q and %q (%v)", one, two, a.err)
+	if one, two := a.text(), a.text(); one != "text" || two != "" || a.end() != nil {
+		t.Errorf("texts came as %q and %q (%v)", one, two, a.end())
+	}
+	hash := ledger.Hash{1, 2, 3}
+	a = answerOf(t, true, false, hash[:], hash[:], nil, "text", nil, nil)
+	if yes, no := a.flag(), a.flag(); !yes || no {
+		t.Errorf("flags came as %v and %v", yes, no)
+	}
+	if one, two, none := a.hash(), a.hashOrNull(), a.hashOrNull(); one != hash || two == nil || *two != hash || none != nil {
+		t.Errorf("hashes came as %x, %x and %x", one, two, none)
+	}
+	if text, none, null := a.textOrNull(), a.textOrNull(), a.null(); string(text) != "text" || none != nil || !null || a.end() != nil {
+		t.Errorf("texts came as %q and %q, the last is NULL: %v (%v)", text, none, null, a.end())
 	}
 }
 
@@ -88,14 +109,19 @@ func TestAnswerRefusesWhatItDoesNotKnow(t *testing.T) {
 		"no time":             {answerOf(t), func(a *answer) { a.timeOrNull() }},
 		"infinity":            {answerOf(t, infinite), func(a *answer) { a.time() }},
 		"a time written out":  {inText(answerOf(t, time.Now())), func(a *answer) { a.time() }},
+		"one too many":        {answerOf(t, "a", "b"), func(a *answer) { a.text() }},
+		"no JSON":             {answerOf(t, "{"), func(a *answer) { readJSON[ledger.Run](a) }},
 		"a number in letters": {inText(answerOf(t, int32(1))), func(a *answer) { a.int4() }},
 	} {
 		a := c.answer
-		if c.read(a); a.err == nil {
+		if c.read(a); a.end() == nil {
 			t.Errorf("%s: no error", name)
 			continue
 		}
 		first := a.err
+		if first == nil {
+			continue
+		}
 		a.columns, a.values = answerOf(t, "after").columns, answerOf(t, "after").values
 		if text := a.text(); text != "" || !errors.Is(a.err, first) {
 			t.Errorf("%s: read on: %q, %v after %v", name, text, a.err, first)
