@@ -25,8 +25,9 @@ func TestStorableReceiptKeepsWhatIsClean(t *testing.T) {
 		"noncharacter":   "{\"a\":\"\uFFFF\uFEFF\"}",
 		"space around":   "\r\n\t {} \n",
 	} {
-		if got := StorableReceipt([]byte(receipt)); string(got) != receipt {
-			t.Errorf("%s: %.80q became %.80q", name, receipt, got)
+		given := []byte(receipt)
+		if got := StorableReceipt(given); string(got) != receipt || &got[0] != &given[0] {
+			t.Errorf("%s: %.80q became %.80q, or a copy", name, receipt, got)
 		}
 	}
 }

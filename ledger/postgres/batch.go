@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -20,44 +19,6 @@ import (
 // flushTimeout bounds one transaction of a batch, which does not end with any
 // of its callers.
 const flushTimeout = 10 * time.Second
-
-// write is one caller's write, to be made in a batch with others. One of
-// opening, change and statement is set.
-type write struct {
-	tenant, key string
-	opening     *ledger.Opening // of a new operation
-	change      *ledger.Change  // of one that exists
-	statement   string          // anything else about one that exists, with args
-	args        pgx.NamedArgs
-	corrects    bool            // opening corrects an operation that exists
-	looks       bool            // its caller looks again when the answer was lost
-	restored    *ledger.Restore // why opening is in doubt
-
-	// What came of it. Not done without an error is a key that is taken, or an
-	// operation that has moved on.
-	op      ledger.Operation
-	done    bool
-	refusal *refusal // of an opening: what it cannot have
-	err     error
-	unsure  bool // it was sent, and its answer was lost
-}
-
-// bytes is about how much a write adds to a message.
-func (w *write) bytes() int {
-	switch {
-	case w.opening != nil:
-		return len(w.opening.Sealed) + 1000
-	case w.change != nil:
-		return len(w.change.Receipt) + 1000
-	}
-	return 1000
-}
-
-// byRow is the order in which all batches take their rows, so that no two wait
-// for each other. It is that of the tables' collation.
-func byRow(a, b *write) int {
-	return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.key, b.key))
-}
 
 // fly makes a batch of writes. A second opening of the same key is not done: the
 // key is taken. A second change of the same row goes again.
@@ -178,6 +139,7 @@ func (s *Store) transact(ws []*write, hurry bool) (sent bool, err error) {
 	s.statements(batch, ws, &reading)
 	err = s.batches.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
+		makeRoom(conn.Conn())
 		sent = true
 		err := conn.SendBatch(ctx, batch).Close()
 		switch {
@@ -195,7 +157,7 @@ func (s *Store) transact(ws []*write, hurry bool) (sent bool, err error) {
 // changes, one for each of the rest. It sets reading when the first result is
 // read: from then on an error proves nothing.
 func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
-	var openings, changes []*write
+	openings, changes := make([]*write, 0, len(ws)), make([]*write, 0, len(ws))
 	for _, w := range ws {
 		switch {
 		case w.opening != nil:
@@ -225,13 +187,7 @@ func (s *Store) statements(batch *pgx.Batch, ws []*write, reading *bool) {
 	}
 	for _, w := range ws {
 		if w.statement != "" {
-			batch.Queue(w.statement, w.args).Query(func(rows pgx.Rows) error {
-				ops, err := pgx.CollectRows(rows, scanOperation)
-				if len(ops) == 1 {
-					w.op, w.done = ops[0], true
-				}
-				return err
-			})
+			batch.Queue(w.statement, w.args).Query(w.take)
 		}
 	}
 }
@@ -260,15 +216,15 @@ const hurriedLockTimeout = "20ms"
 // settings makes them for one transaction on a connection that a pooler hands
 // out, and says how long to wait for a row in a hurry.
 func (s *Store) settings(batch *pgx.Batch, hurry bool) {
+	if !s.pooled && !hurry {
+		return
+	}
 	wanted := map[string]string{}
 	if s.pooled {
 		maps.Copy(wanted, batchSettings)
 	}
 	if hurry {
 		wanted["lock_timeout"] = hurriedLockTimeout
-	}
-	if len(wanted) == 0 {
-		return
 	}
 	names := slices.Sorted(maps.Keys(wanted))
 	values := make([]string, len(names))
@@ -317,7 +273,7 @@ func (s *Store) findOpened(ws []*write) (f ledger.Found, looked bool) {
 			// Made, and moved on since: its attempt is not ours any more.
 			w.err = nil
 		default:
-			w.op, w.done, w.err = h.op, true, nil
+			w.stored, w.done, w.err = &h.op, true, nil
 		}
 	}
 	return f, true

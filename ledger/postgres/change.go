@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/ledger"
@@ -89,7 +87,7 @@ func (s *Store) Apply(ctx context.Context, c ledger.Change) (ledger.Operation, e
 	if c.Write != nil {
 		return s.applyWithWrite(ctx, c)
 	}
-	return guarded(ctx, s.writes, &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c})
+	return guarded(ctx, s.writes, changes(&c))
 }
 
 var (
@@ -105,7 +103,7 @@ func guarded(ctx context.Context, l *lane[*write], w *write) (ledger.Operation, 
 	if !w.done {
 		return ledger.Operation{}, ledger.ErrFenced
 	}
-	return w.op, nil
+	return w.operation(), nil
 }
 
 // alter runs a guarded statement about an operation, with those of others.
@@ -138,7 +136,7 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 			if c.Write.Redact != nil {
 				c.Receipt = c.Write.Redact(c.Receipt)
 			}
-			w := &write{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c}
+			w := changes(&c)
 			move := &pgx.Batch{}
 			queueChanges(move, []*write{w})
 			if takers := takers([]*write{w}); len(takers) > 0 {
@@ -150,7 +148,7 @@ func (s *Store) applyWithWrite(ctx context.Context, c ledger.Change) (ledger.Ope
 			if !w.done {
 				return ledger.ErrFenced
 			}
-			op, committing = w.op, true
+			op, committing = w.operation(), true
 			return nil
 		})
 		if committing && ambiguous(err) {
@@ -224,7 +222,7 @@ func (s *Store) Correct(ctx context.Context, existing ledger.Operation, o ledger
 		"adapter_version": o.Operation.AdapterVersion, "contract_version": o.Operation.ContractVersion,
 		"held": !o.Holds.Empty(), "max_attempts": o.Operation.MaxAttempts, "give_up_us": micros(o.GiveUp),
 		"amount": o.Operation.Amount, "currency": o.Operation.Currency, "stage": string(o.Operation.Stage),
-		"policy_version": o.Operation.PolicyVersion, "rule": o.Operation.Rule, "context": contextJSON(openingContext(&o)),
+		"policy_version": o.Operation.PolicyVersion, "rule": o.Operation.Rule, "context": contextJSON(openingContext(&o), existing.Key),
 	}
 	correct := func() (ledger.Operation, error) { return s.alter(ctx, correctSQL, existing, args) }
 	if existing.Held || !o.Holds.Empty() {
@@ -267,11 +265,9 @@ func legal(from ledger.State, event ledger.Event) error {
 
 // queueChanges adds the guarded move of operations that exist.
 func queueChanges(batch *pgx.Batch, ws []*write) {
-	byID := make(map[pgtype.UUID]*write, len(ws))
 	reviews := false
 	for _, w := range ws {
 		c := w.change
-		byID[uuidOf(c.Operation.ID)] = w
 		reviews = reviews || c.Review != nil || c.Operation.State == ledger.NeedsReview
 	}
 	move := changeSQL
@@ -279,57 +275,14 @@ func queueChanges(batch *pgx.Batch, ws []*write) {
 		move = changeReviewsSQL
 	}
 	move.queue(batch, pgx.NamedArgs{"changes": rows(ws)}, func(rows pgx.Rows) error {
-		var f facts
-		_, err := pgx.ForEachRow(rows, f.fields(), func() error {
-			if w, ok := byID[f.id]; ok {
-				w.op, w.done = moved(w.change, f), true
+		about := byID{writes: ws}
+		return eachAnswer(rows, func(a *answer) {
+			id, f := a.uuid(), a.facts()
+			if w := about.find(id); w != nil {
+				w.facts, w.done = f, true
 			}
-			return nil
 		})
-		return err
 	})
-}
-
-// facts are what change.sql returns of an operation that it moved.
-type facts struct {
-	id                                pgtype.UUID
-	at                                time.Time
-	revision                          int64
-	reference, incident               string
-	lease, resolves                   int
-	nextAttempt, windowEnds, watching *time.Time
-}
-
-// fields are where the columns go, in their order.
-func (f *facts) fields() []any {
-	return []any{&f.id, &f.at, &f.revision, &f.reference, &f.incident, &f.lease, &f.resolves, &f.nextAttempt, &f.windowEnds, &f.watching}
-}
-
-// moved is an operation as change.sql leaves it.
-func moved(c *ledger.Change, f facts) ledger.Operation {
-	op := c.Operation
-	op.Review, op.Attempts = nil, nil
-	op.State, op.LastEvent = moveTo(c), c.Event
-	op.Effect, op.Reason, op.InDoubt = c.Effect, ledger.StorableText(c.Reason), inDoubt(c)
-	op.Receipt, op.Failure = nil, storedFailure(c)
-	if receipt := receiptOf(c); receipt != nil {
-		op.Receipt = []byte(*receipt)
-	}
-	if c.BumpEpoch {
-		op.Epoch, op.RequestHash, op.KeyHorizon = op.Epoch+1, nil, time.Time{}
-	}
-	op.UpdatedAt, op.Revision = f.at.UTC(), f.revision
-	if c.Event == ledger.Doubt {
-		op.DoubtedAt = op.UpdatedAt
-	}
-	op.ProviderReference, op.Incident, op.Lease = f.reference, f.incident, f.lease
-	op.Resolves, op.NegativeReads = f.resolves, 0
-	op.LeaseExpiresAt, op.NextAttemptAt = time.Time{}, orZero(f.nextAttempt)
-	op.SettledAt, op.WindowEndsAt, op.WatchUntil = time.Time{}, orZero(f.windowEnds), orZero(f.watching)
-	if op.State.Final() {
-		op.SettledAt = op.UpdatedAt
-	}
-	return op
 }
 
 // asked is the question that a change asks, or an empty one.
@@ -366,32 +319,34 @@ func heldLease(c *ledger.Change) int32 {
 	return int32(c.Operation.Lease)
 }
 
-func receiptOf(c *ledger.Change) *string {
-	if moveTo(c) != ledger.Succeeded {
-		return nil
+// makeStorable makes a change such that the database takes its texts. There is a
+// receipt where it succeeds, and nowhere else.
+func makeStorable(c *ledger.Change) {
+	for _, text := range []*string{&c.Reason, &c.ProviderReference, &c.Detail, &c.AttemptOutcome} {
+		*text = ledger.StorableText(*text)
 	}
-	receipt := string(ledger.StorableReceipt(c.Receipt))
-	return &receipt
+	if moveTo(c) == ledger.Succeeded {
+		c.Receipt = ledger.StorableReceipt(c.Receipt)
+	} else {
+		c.Receipt = nil
+	}
 }
 
-func failureOf(c *ledger.Change) *string {
-	if c.Failure == nil {
+// decisionOf is how a change decides a review, or nil.
+func decisionOf(c *ledger.Change) []byte {
+	if c.Decision == nil || c.Decision.Decision == "" {
 		return nil
 	}
-	failure := *c.Failure
+	return []byte(c.Decision.Decision)
+}
+
+// failureJSON is a failure as it is stored, or nil.
+func failureJSON(f *ledger.Failure) []byte {
+	if f == nil {
+		return nil
+	}
+	failure := *f
 	failure.Message = ledger.StorableText(failure.Message)
 	encoded, _ := json.Marshal(failure) // texts and flags: it cannot fail
-	text := string(encoded)
-	return &text
-}
-
-// storedFailure is the failure of a change as it comes back from the ledger.
-func storedFailure(c *ledger.Change) *ledger.Failure {
-	text := failureOf(c)
-	if text == nil {
-		return nil
-	}
-	var failure ledger.Failure
-	_ = json.Unmarshal([]byte(*text), &failure) // it was encoded from one
-	return &failure
+	return encoded
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -42,22 +41,19 @@ func (s *Store) Deny(ctx context.Context, d ledger.Denial) error {
 		Decision: d.Decision, Reason: d.Reason, Rule: d.Rule, PolicyVersion: d.PolicyVersion,
 		Stage: d.Stage, Amount: cut(d.Amount, maxDeniedText), Currency: cut(d.Currency, maxDeniedText),
 	}
-	if d.Key != "" {
-		c.KeyHash = hex.EncodeToString(keyHash(d.Key))
-	}
-	w := &write{tenant: d.Tenant, statement: noteSQL, args: noteArgs(d.Tenant, d.ID, deny, d.Actor, cut(d.Detail, maxDeniedDetail), d.ArgsHash, c)}
+	w := &write{tenant: d.Tenant, statement: noteSQL, args: noteArgs(d.Tenant, d.ID, deny, d.Actor, cut(d.Detail, maxDeniedDetail), d.ArgsHash, contextJSON(c, d.Key))}
 	return errors.Join(s.alterations.do(ctx, w), w.err)
 }
 
 // noteArgs are the arguments of note.sql.
-func noteArgs(tenant, id, event, actor, detail string, argsHash *ledger.Hash, c ledger.EventContext) pgx.NamedArgs {
+func noteArgs(tenant, id, event, actor, detail string, argsHash *ledger.Hash, context string) pgx.NamedArgs {
 	hash := []byte{} // nothing is known of arguments
 	if argsHash != nil {
 		hash = argsHash[:]
 	}
 	return pgx.NamedArgs{
 		"tenant": tenant, "id": uuidOf(id), "event": event, "args_hash": hash,
-		"actor": ledger.StorableText(actor), "detail": ledger.StorableText(detail), "context": contextJSON(c),
+		"actor": ledger.StorableText(actor), "detail": ledger.StorableText(detail), "context": context,
 	}
 }
 

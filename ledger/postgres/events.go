@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -151,21 +149,4 @@ func earlier(a, b pgtype.UUID) pgtype.UUID {
 		return b
 	}
 	return a
-}
-
-// openingContext is what the first event of an operation says of its request.
-func openingContext(o *ledger.Opening) ledger.EventContext {
-	op := &o.Operation
-	return ledger.EventContext{
-		ActionType: op.ActionType, KeyHash: hex.EncodeToString(keyHash(op.Key)), Run: op.Run,
-		Decision: o.Verdict.Decision, Reason: o.Verdict.Reason,
-		Rule: cmp.Or(o.Verdict.Rule, op.Rule), PolicyVersion: cmp.Or(o.Verdict.PolicyVersion, op.PolicyVersion),
-		Stage: op.Stage, Amount: op.Amount, Currency: op.Currency,
-	}
-}
-
-// contextJSON is a context as it is stored, and chained.
-func contextJSON(c ledger.EventContext) string {
-	encoded, _ := json.Marshal(c) // texts and numbers: it cannot fail
-	return string(encoded)
 }

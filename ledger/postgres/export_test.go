@@ -97,8 +97,7 @@ func Statistics() map[string]string {
 func HoldStatements(o ledger.Opening, c ledger.Change) int {
 	reading, batch := false, &pgx.Batch{}
 	(&Store{}).statements(batch, []*write{
-		{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o},
-		{tenant: c.Operation.Tenant, key: c.Operation.Key, change: &c},
+		opens(&o), changes(&c),
 	}, &reading)
 	return batch.Len() - 2
 }

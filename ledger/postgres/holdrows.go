@@ -12,7 +12,7 @@ import (
 // What is moved has its charges and fences in the ledger.
 var heldRow = &rowType{"held_row", []rowColumn{
 	textColumn("tenant_id", func(w *write) string { return w.tenant }),
-	uuidColumn("id", operationID),
+	idColumn("id"),
 	textColumn("idempotency_key", func(w *write) string { return w.key }),
 	textColumn("how", howHeld),
 	uuidColumn("distinct_from", func(w *write) string {
@@ -33,20 +33,13 @@ var heldRow = &rowType{"held_row", []rowColumn{
 		func(b []byte, f ledger.Fence) []byte { return appendText(b, f.Intent) }),
 	arrayColumn("quiets_us", "_int8", pgtype.Int8OID, func(w *write) []ledger.Fence { return holdsOf(w).Fences },
 		func(b []byte, f ledger.Fence) []byte { return appendInt8(b, micros(f.Quiet)) }),
-	textColumn("context", func(w *write) string {
+	madeColumn("context", "text", func(b []byte, w *write) []byte {
 		if w.opening == nil {
-			return ""
+			return b
 		}
-		return contextJSON(openingContext(w.opening))
+		return addContext(b, w)
 	}),
 }}
-
-func operationID(w *write) string {
-	if w.change != nil {
-		return w.change.Operation.ID
-	}
-	return w.opening.Operation.ID
-}
 
 func howHeld(w *write) string {
 	switch {

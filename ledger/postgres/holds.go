@@ -42,23 +42,22 @@ type refusal struct {
 // last of a transaction. An opening that cannot have its holds was not made: it
 // is not done any more, and has a refusal.
 func queueHolds(batch *pgx.Batch, ws []*write) {
-	byID := make(map[pgtype.UUID]*write, len(ws))
 	var asking []*write
 	for _, w := range ws {
-		byID[uuidOf(operationID(w))] = w
 		if w.opening != nil && w.opening.Review != nil && !w.corrects {
 			asking = append(asking, w)
 		}
 	}
 	args := pgx.NamedArgs{"operations": rows(ws), "reviews": rows(asking)}
 	holdSQL.queue(batch, args, func(rows pgx.Rows) error {
+		about := byID{writes: ws}
 		var id pgtype.UUID
 		var charge, fence *int
 		var used, holderID, holderKey *string
 		var freeAt, quietUntil *time.Time
 		_, err := pgx.ForEachRow(rows, []any{&id, &charge, &used, &freeAt, &fence, &holderID, &holderKey, &quietUntil}, func() error {
-			w, ok := byID[id]
-			if !ok {
+			w := about.find(id)
+			if w == nil {
 				return nil
 			}
 			r := &refusal{charge: -1, fence: -1, freeAt: orZero(freeAt), quietUntil: orZero(quietUntil)}
@@ -68,7 +67,7 @@ func queueHolds(batch *pgx.Batch, ws []*write) {
 			if fence != nil && holderID != nil && holderKey != nil {
 				r.fence, r.holderID, r.holder = *fence-1, *holderID, rowKey{w.tenant, *holderKey}
 			}
-			w.op, w.done, w.refusal = ledger.Operation{}, false, r
+			w.done, w.refusal = false, r
 			return nil
 		})
 		return err
@@ -82,7 +81,7 @@ func sameHolds(a, b *ledger.Opening) bool {
 
 // whyRefused makes the error of a refused opening. It is nil when nobody holds
 // its intent any more.
-func (s *Store) whyRefused(ctx context.Context, o ledger.Opening, r *refusal) error {
+func (s *Store) whyRefused(ctx context.Context, o *ledger.Opening, r *refusal) error {
 	if r.charge >= 0 {
 		return &ledger.BudgetExhaustedError{Use: ledger.BudgetUse{Charge: o.Holds.Charges[r.charge], Used: r.used, FreeAt: r.freeAt}}
 	}
@@ -121,21 +120,16 @@ func (s *Store) intentHeld(ctx context.Context, intent string, key rowKey, id st
 func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o ledger.Opening, args pgx.NamedArgs) (ledger.Operation, error) {
 	args["tenant"], args["key"], args["id"] = existing.Tenant, existing.Key, uuidOf(existing.ID)
 	o.Operation.Tenant, o.Operation.Key, o.Operation.ID = existing.Tenant, existing.Key, existing.ID
-	if err := s.plainlyNotCorrected(ctx, existing, o); err != nil {
+	if err := s.plainlyNotCorrected(ctx, existing, &o); err != nil {
 		return ledger.Operation{}, err
 	}
-	w := &write{tenant: existing.Tenant, key: existing.Key, opening: &o, corrects: true}
+	w := opens(&o)
+	w.corrects = true
 	err := s.pool.AcquireFunc(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		delete(conn.Conn().PgConn().CustomData(), unreplicated)
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batch := &pgx.Batch{}
-			batch.Queue(correctSQL, args).Query(func(rows pgx.Rows) error {
-				ops, err := pgx.CollectRows(rows, scanOperation)
-				if len(ops) == 1 {
-					w.op, w.done = ops[0], true
-				}
-				return err
-			})
+			batch.Queue(correctSQL, args).Query(w.take)
 			queueHolds(batch, []*write{w})
 			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 				return err
@@ -152,7 +146,7 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 	})
 	switch {
 	case w.refusal != nil && errors.Is(err, ledger.ErrFenced):
-		if err := s.whyRefused(ctx, o, w.refusal); err != nil {
+		if err := s.whyRefused(ctx, &o, w.refusal); err != nil {
 			s.remember(existing.Tenant, err)
 			return ledger.Operation{}, err
 		}
@@ -160,7 +154,7 @@ func (s *Store) correctHolding(ctx context.Context, existing ledger.Operation, o
 	case err != nil:
 		return ledger.Operation{}, unavailable(err)
 	}
-	return w.op, nil
+	return w.operation(), nil
 }
 
 // BudgetUse returns what the counters of some charges hold now, in their order,

@@ -61,7 +61,7 @@ func (s *Store) StoreEvents(ctx context.Context, tenant, provider string, events
 			receipt := string(ledger.StorableReceipt(e.Receipt))
 			receipts[i] = &receipt
 		}
-		failures[i] = failureOf(&ledger.Change{Failure: e.Failure})
+		failures[i] = nullIfEmpty(string(failureJSON(e.Failure)))
 		details[i] = ledger.StorableText(e.Detail)
 	}
 	var known bool

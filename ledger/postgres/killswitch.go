@@ -110,7 +110,7 @@ func notedOn(ctx context.Context, conn *pgxpool.Conn, event, tenant, by, detail 
 		if err := do(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, noteSQL, noteArgs(tenant, newUUID().String(), event, by, detail, nil, about))
+		_, err := tx.Exec(ctx, noteSQL, noteArgs(tenant, newUUID().String(), event, by, detail, nil, contextJSON(about, "")))
 		return err
 	})
 	if err != nil {

@@ -32,12 +32,15 @@ type lane[J any] struct {
 	mu      sync.Mutex
 	waiting []*seat[J]
 	flying  int
+
+	free sync.Pool // of seats that nobody knows any more
 }
 
 // seat is a job's place in a lane.
 type seat[J any] struct {
-	job  J
-	done chan struct{}
+	job   J
+	done  chan struct{} // gets one value for a job, and has room for it
+	again bool          // while a flight lands: it goes with the next one
 }
 
 // do waits for a place and until the job is done: its results are set when the
@@ -45,12 +48,13 @@ type seat[J any] struct {
 // flies it is waited for, so that nothing is done unseen. The error means that
 // nothing was done: the caller left (ledger.ErrUnavailable).
 func (l *lane[J]) do(ctx context.Context, job J) error {
-	s := &seat[J]{job: job, done: make(chan struct{})}
+	s := l.seat(job)
 	if l.sit(s) {
 		// A caller who finds nobody flying flies at once, without a goroutine
 		// that would have to wake up, and back; who comes meanwhile does not.
 		l.fly1()
 	}
+	defer l.vacate(s)
 	select {
 	case <-s.done:
 		return nil
@@ -61,6 +65,24 @@ func (l *lane[J]) do(ctx context.Context, job J) error {
 	}
 	<-s.done
 	return nil
+}
+
+// seat returns one that is used again, or a new one.
+func (l *lane[J]) seat(job J) *seat[J] {
+	s, ok := l.free.Get().(*seat[J])
+	if !ok {
+		s = &seat[J]{done: make(chan struct{}, 1)}
+	}
+	s.job = job
+	return s
+}
+
+// vacate gives a seat back. Whoever signalled that its job is done, or took it out
+// of the waiting ones, does not look at it again.
+func (l *lane[J]) vacate(s *seat[J]) {
+	var nothing J
+	s.job = nothing
+	l.free.Put(s)
 }
 
 // full reports whether a job that can be refused should be.
@@ -122,7 +144,7 @@ func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
 	defer func() {
 		if !landed {
 			for _, s := range seats {
-				close(s.done)
+				s.done <- struct{}{}
 			}
 			go l.run(l.take(nil))
 		}
@@ -131,10 +153,15 @@ func (l *lane[J]) next(seats []*seat[J]) []*seat[J] {
 	again := l.fly(seats)
 	l.flown(len(seats)-len(again), time.Since(began))
 	landed = true
+	for _, s := range again {
+		s.again = true
+	}
 	for _, s := range seats {
-		if !slices.Contains(again, s) {
-			close(s.done)
+		if s.again {
+			s.again = false
+			continue
 		}
+		s.done <- struct{}{} // from here on it is somebody else's
 	}
 	return l.take(again)
 }

@@ -120,6 +120,38 @@ func TestLaneLetsThoseGoWhoWait(t *testing.T) {
 	})
 }
 
+// Seats are used again. Nobody is told that his job is done by what became of the job
+// of somebody before him.
+func TestLaneUsesSeatsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record(10, 1, 100, none)
+		var done sync.WaitGroup
+		r.come(t, &done, 1)
+		for range 3 {
+			ctx, leave := context.WithCancel(t.Context())
+			done.Go(func() { _ = r.do(ctx, 2) })
+			synctest.Wait()
+			leave()
+			synctest.Wait()
+			early := make(chan struct{})
+			done.Go(func() { _ = r.do(t.Context(), 3); close(early) })
+			synctest.Wait()
+			select {
+			case <-early:
+				t.Error("a job was done before its flight")
+			default:
+			}
+			r.leave <- struct{}{} // 1, or the 3 before
+			synctest.Wait()
+		}
+		close(r.leave)
+		done.Wait()
+		if want := [][]int{{1}, {3}, {3}, {3}}; !slices.EqualFunc(r.batches, want, slices.Equal[[]int]) {
+			t.Errorf("flights %v, want %v", r.batches, want)
+		}
+	})
+}
+
 // What a flight has not done goes first with the next one.
 func TestLaneFliesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

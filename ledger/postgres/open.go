@@ -3,14 +3,11 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -45,37 +42,41 @@ func (s *Store) Open(ctx context.Context, o ledger.Opening) (op ledger.Operation
 		s.observer.Overloaded(ledger.Writes)
 		return ledger.Operation{}, false, ledger.ErrOverloaded
 	}
-	if existing, done, err := s.plainlyRefused(ctx, o); done {
+	if existing, done, err := s.plainlyRefused(ctx, &o); done {
 		return existing, false, err
 	}
-	asked, restored := o, (*ledger.Restore)(nil)
+	opening, restored := &o, (*ledger.Restore)(nil)
 	for range openRounds {
-		w := &write{tenant: o.Operation.Tenant, key: o.Operation.Key, opening: &o, restored: restored}
+		w := opens(opening)
+		w.restored = restored
 		if err := s.writes.do(ctx, w); err != nil {
 			return ledger.Operation{}, false, err
 		}
-		if w.done || w.err != nil {
-			return w.op, w.done, w.err
+		switch {
+		case w.err != nil:
+			return ledger.Operation{}, false, w.err
+		case w.done:
+			return w.operation(), true, nil
 		}
 		if w.refusal != nil {
-			if err := s.whyRefused(ctx, o, w.refusal); err != nil {
+			if err := s.whyRefused(ctx, &o, w.refusal); err != nil {
 				s.remember(o.Operation.Tenant, err)
 				return ledger.Operation{}, false, err
 			}
 			continue // its holder is gone meanwhile
 		}
-		existing, err := s.taken(ctx, o)
+		existing, err := s.taken(ctx, &o)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return existing, false, err
 		}
 		if restored, err = s.RestoreOf(ctx, o.Operation.Tenant, o.Operation.ActionType); err != nil {
 			return ledger.Operation{}, false, err
 		}
+		opening = &o
 		if restored != nil {
-			o = inDoubtOf(asked)
+			opening = inDoubtOf(o)
 			continue
 		}
-		o = asked
 		if err := s.stopped(ctx, o.Operation.Tenant, o.Operation.ActionType, o.Provider); err != nil {
 			return ledger.Operation{}, false, err
 		}
@@ -90,7 +91,7 @@ const openRounds = 4
 
 // taken returns the operation that holds the key of an opening, or why the
 // opening is refused. ErrNotFound means that the key is free now.
-func (s *Store) taken(ctx context.Context, o ledger.Opening) (ledger.Operation, error) {
+func (s *Store) taken(ctx context.Context, o *ledger.Opening) (ledger.Operation, error) {
 	// A statement of its own: the insert does not see a winner that was
 	// uncommitted when it began.
 	h, err := s.holder(ctx, o.Operation.Tenant, o.Operation.Key)
@@ -129,20 +130,14 @@ const lookAgainTimeout = 3 * time.Second
 // queueOpenings adds the statement that makes new operations. What it returns
 // is a time only: everything else about a new operation is known before.
 func queueOpenings(batch *pgx.Batch, ws []*write) {
-	byID := make(map[pgtype.UUID]*write, len(ws))
-	for _, w := range ws {
-		byID[uuidOf(w.opening.Operation.ID)] = w
-	}
 	openSQL.queue(batch, openingArgs(ws), func(rows pgx.Rows) error {
-		var id pgtype.UUID
-		var at time.Time
-		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
-			if w, ok := byID[id]; ok {
-				w.op, w.done = opened(w.opening, w.restored, at.UTC()), true
+		about := byID{writes: ws}
+		return eachAnswer(rows, func(a *answer) {
+			id, at := a.uuid(), a.time()
+			if w := about.find(id); w != nil {
+				w.facts, w.done = facts{at: at}, true
 			}
-			return nil
 		})
-		return err
 	})
 }
 
@@ -188,23 +183,11 @@ func openingArgs(ws []*write) pgx.NamedArgs {
 	return pgx.NamedArgs{"lease_id": newUUID(), "openings": rows(ws), "reviews": rows(asking)}
 }
 
-// keyHash names a key in the tombstones.
-func keyHash(key string) []byte {
-	hash := sha256.Sum256([]byte(key))
-	return hash[:]
-}
-
 func expiredKey(o *ledger.Opening) string {
 	if o.ExpiredKeyReuse {
 		return "reuse"
 	}
 	return "reject"
-}
-
-// runJSON is the run context as it is stored.
-func runJSON(run ledger.Run) string {
-	encoded, _ := json.Marshal(run) // strings and numbers: it cannot fail
-	return string(encoded)
 }
 
 func hashOrNull(h *ledger.Hash) []byte {

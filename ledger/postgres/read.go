@@ -72,16 +72,13 @@ func (s *Store) flyReads(seats []*seat[*read]) []*seat[*read] {
 	}
 	found, err := s.holders(ctx, slices.Collect(maps.Keys(asked)))
 	for _, seat := range seats {
-		if h, ok := found[seat.job.key]; ok {
-			seat.job.found = &h
-		}
-		seat.job.err = err
+		seat.job.found, seat.job.err = found[seat.job.key], err
 	}
 	return nil
 }
 
 // holders returns who holds some keys.
-func (s *Store) holders(ctx context.Context, keys []rowKey) (map[rowKey]holding, error) {
+func (s *Store) holders(ctx context.Context, keys []rowKey) (map[rowKey]*holding, error) {
 	tenants, texts := make([]string, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		tenants[i], texts[i] = key.tenant, key.key
@@ -90,12 +87,15 @@ func (s *Store) holders(ctx context.Context, keys []rowKey) (map[rowKey]holding,
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	found := make(map[rowKey]holding, len(keys))
-	holdings, err := pgx.CollectRows(rows, scanHolding)
-	for _, h := range holdings {
+	found := make(map[rowKey]*holding, len(keys))
+	err = eachAnswer(rows, func(a *answer) {
+		h := &holding{expired: a.text(), op: a.operation()}
 		found[rowKey{h.op.Tenant, h.op.Key}] = h
+	})
+	if err != nil {
+		return nil, unavailable(err)
 	}
-	return found, unavailable(err)
+	return found, nil
 }
 
 // Buried reports whether a key has a tombstone: its operation is gone, and it is

@@ -178,9 +178,9 @@ func (s *Store) RestoreOf(ctx context.Context, tenant, actionType string) (*ledg
 // inDoubtOf is an opening as a restored ledger records it: its key may be one that was
 // forgotten. What would have been asked before it is sent, a person or a policy, is
 // asked if it ever is.
-func inDoubtOf(o ledger.Opening) ledger.Opening {
+func inDoubtOf(o ledger.Opening) *ledger.Opening {
 	o.Event, o.Start, o.Review, o.Operation.RequestHash = ledger.Doubt, ledger.Start{}, nil, nil
-	return o
+	return &o
 }
 
 func scanRestore(row pgx.CollectableRow) (ledger.Restore, error) {

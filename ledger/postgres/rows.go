@@ -35,9 +35,9 @@ type rowColumn struct {
 // rows is the parameter for writes.
 type rows []*write
 
-// register makes arrays of the type known to a connection.
-func (t *rowType) register(conn *pgx.Conn, oid, arrayOID uint32) {
-	codec := rowsCodec{columns: t.columns, oid: oid}
+// register makes arrays of the type known to a connection, which has some memory.
+func (t *rowType) register(conn *pgx.Conn, m *memory, oid, arrayOID uint32) {
+	codec := rowsCodec{columns: t.columns, oid: oid, memory: m}
 	for _, c := range t.columns {
 		kind, _ := conn.TypeMap().TypeForName(c.kind) // all of them are built in
 		codec.kinds = append(codec.kinds, kind.OID)
@@ -50,6 +50,7 @@ type rowsCodec struct {
 	columns []rowColumn
 	kinds   []uint32 // of the columns
 	oid     uint32   // of the row type
+	memory  *memory  // of the connection
 }
 
 var _ pgtype.Codec = rowsCodec{}
@@ -79,6 +80,8 @@ func (c rowsCodec) Encode(value any, b []byte) ([]byte, error) {
 	if len(ws) == 0 {
 		dimensions = 0
 	}
+	b = c.memory.larger(b)
+	before := len(b)
 	b = appendInt32(appendInt32(b, dimensions), 0) // no element is NULL
 	b = binary.BigEndian.AppendUint32(b, c.oid)
 	if len(ws) == 0 {
@@ -93,6 +96,7 @@ func (c rowsCodec) Encode(value any, b []byte) ([]byte, error) {
 		}
 		binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	}
+	c.memory.keep(b, len(b)-before)
 	return b, nil
 }
 
@@ -119,20 +123,9 @@ func textColumn(name string, of func(*write) string) rowColumn {
 	}}
 }
 
-// nullTextColumn is NULL where there is no text.
-func nullTextColumn(name string, of func(*write) *string) rowColumn {
-	return rowColumn{name, "text", func(b []byte, w *write) []byte {
-		text := of(w)
-		if text == nil {
-			return appendInt32(b, null)
-		}
-		return append(appendInt32(b, int32(len(*text))), *text...)
-	}}
-}
-
-// bytesColumn is NULL where there are none.
-func bytesColumn(name string, of func(*write) []byte) rowColumn {
-	return rowColumn{name, "bytea", func(b []byte, w *write) []byte {
+// nullColumn is a text or bytes; it is NULL where there are none.
+func nullColumn(name, kind string, of func(*write) []byte) rowColumn {
+	return rowColumn{name, kind, func(b []byte, w *write) []byte {
 		value := of(w)
 		if value == nil {
 			return appendInt32(b, null)
@@ -141,16 +134,35 @@ func bytesColumn(name string, of func(*write) []byte) rowColumn {
 	}}
 }
 
+// madeColumn is a text or bytes that are made where they are sent from.
+func madeColumn(name, kind string, add func([]byte, *write) []byte) rowColumn {
+	return rowColumn{name, kind, func(b []byte, w *write) []byte {
+		start := len(b)
+		b = add(appendInt32(b, 0), w)
+		binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
+		return b
+	}}
+}
+
 // uuidColumn is NULL where a text is no UUID: the database refuses it where one
 // is needed.
 func uuidColumn(name string, of func(*write) string) rowColumn {
 	return rowColumn{name, "uuid", func(b []byte, w *write) []byte {
 		id, err := uuid.Parse(of(w))
-		if err != nil {
-			return appendInt32(b, null)
-		}
-		return append(appendInt32(b, int32(len(id))), id[:]...)
+		return appendUUID(b, pgtype.UUID{Bytes: id, Valid: err == nil})
 	}}
+}
+
+// idColumn is the id of the write's operation.
+func idColumn(name string) rowColumn {
+	return rowColumn{name, "uuid", func(b []byte, w *write) []byte { return appendUUID(b, w.id) }}
+}
+
+func appendUUID(b []byte, id pgtype.UUID) []byte {
+	if !id.Valid {
+		return appendInt32(b, null)
+	}
+	return append(appendInt32(b, int32(len(id.Bytes))), id.Bytes[:]...)
 }
 
 func int8Column(name string, of func(*write) int64) rowColumn {
@@ -185,22 +197,22 @@ func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint3
 var (
 	openingRow = &rowType{"opening_row", []rowColumn{
 		textColumn("tenant_id", func(w *write) string { return w.tenant }),
-		uuidColumn("id", func(w *write) string { return w.opening.Operation.ID }),
+		idColumn("id"),
 		textColumn("idempotency_key", func(w *write) string { return w.key }),
-		bytesColumn("key_hash", func(w *write) []byte { return keyHash(w.key) }),
+		madeColumn("key_hash", "bytea", addKeyHash),
 		textColumn("key_source", func(w *write) string { return w.opening.Operation.KeySource }),
 		textColumn("action_type", func(w *write) string { return w.opening.Operation.ActionType }),
 		textColumn("adapter_version", func(w *write) string { return w.opening.Operation.AdapterVersion }),
 		textColumn("contract_version", func(w *write) string { return w.opening.Operation.ContractVersion }),
-		bytesColumn("args_hash", func(w *write) []byte { return w.opening.Operation.ArgsHash[:] }),
-		bytesColumn("request_hash", func(w *write) []byte { return hashOrNull(w.opening.Operation.RequestHash) }),
-		bytesColumn("arguments_sealed", func(w *write) []byte { return w.opening.Sealed }),
+		nullColumn("args_hash", "bytea", func(w *write) []byte { return w.opening.Operation.ArgsHash[:] }),
+		nullColumn("request_hash", "bytea", func(w *write) []byte { return hashOrNull(w.opening.Operation.RequestHash) }),
+		nullColumn("arguments_sealed", "bytea", func(w *write) []byte { return w.opening.Sealed }),
 		textColumn("status", func(w *write) string { to, _ := ledger.Next(ledger.New, w.opening.Event); return string(to) }),
 		textColumn("event", func(w *write) string { return string(w.opening.Event) }),
 		uuidColumn("claim_id", func(w *write) string { return w.opening.Start.ClaimID }),
 		textColumn("provider_key", func(w *write) string { return w.opening.Start.ProviderKey }),
 		textColumn("requested_by", func(w *write) string { return w.opening.Operation.RequestedBy }),
-		textColumn("run_json", func(w *write) string { return runJSON(w.opening.Operation.Run) }),
+		madeColumn("run_json", "text", func(b []byte, w *write) []byte { return appendRun(b, &w.opening.Operation.Run) }),
 		textColumn("run_id", func(w *write) string { return w.opening.Operation.Run.RunID }),
 		textColumn("intent_id", func(w *write) string { return w.opening.Operation.IntentID }),
 		uuidColumn("distinct_from", func(w *write) string { return w.opening.Operation.DistinctFrom }),
@@ -217,12 +229,12 @@ var (
 		textColumn("stage", func(w *write) string { return string(w.opening.Operation.Stage) }),
 		textColumn("policy_version", func(w *write) string { return w.opening.Operation.PolicyVersion }),
 		textColumn("rule", func(w *write) string { return w.opening.Operation.Rule }),
-		textColumn("context", func(w *write) string { return contextJSON(openingContext(w.opening)) }),
+		madeColumn("context", "text", addContext),
 	}}
 
 	// reviewRow is the review that a new operation opens.
 	reviewRow = &rowType{"review_row", []rowColumn{
-		uuidColumn("operation_id", func(w *write) string { return w.opening.Operation.ID }),
+		idColumn("operation_id"),
 		uuidColumn("id", func(w *write) string { return w.opening.Review.ID }),
 		textColumn("reason", func(w *write) string { return string(w.opening.Review.Reason) }),
 		textColumn("detail", func(w *write) string { return ledger.StorableText(w.opening.Review.Detail) }),
@@ -234,7 +246,7 @@ var (
 	changeRow = &rowType{"change_row", []rowColumn{
 		textColumn("tenant_id", func(w *write) string { return w.tenant }),
 		textColumn("idempotency_key", func(w *write) string { return w.key }),
-		uuidColumn("id", func(w *write) string { return w.change.Operation.ID }),
+		idColumn("id"),
 		textColumn("from_status", func(w *write) string { return string(w.change.Operation.State) }),
 		int4Column("attempt", func(w *write) int32 { return int32(w.change.Operation.Attempt) }),
 		int4Column("epoch", func(w *write) int32 { return int32(w.change.Operation.Epoch) }),
@@ -244,24 +256,24 @@ var (
 		textColumn("event", func(w *write) string { return string(w.change.Event) }),
 		textColumn("to_status", func(w *write) string { return string(moveTo(w.change)) }),
 		textColumn("effect", func(w *write) string { return string(w.change.Effect) }),
-		textColumn("reason", func(w *write) string { return ledger.StorableText(w.change.Reason) }),
+		textColumn("reason", func(w *write) string { return w.change.Reason }),
 		boolColumn("in_doubt", func(w *write) bool { return inDoubt(w.change) }),
-		textColumn("reference", func(w *write) string { return ledger.StorableText(w.change.ProviderReference) }),
-		nullTextColumn("receipt", func(w *write) *string { return receiptOf(w.change) }),
-		nullTextColumn("failure", func(w *write) *string { return failureOf(w.change) }),
+		textColumn("reference", func(w *write) string { return w.change.ProviderReference }),
+		nullColumn("receipt", "text", func(w *write) []byte { return w.change.Receipt }),
+		nullColumn("failure", "text", func(w *write) []byte { return failureJSON(w.change.Failure) }),
 		int4Column("bump", func(w *write) int32 { return oneIf(w.change.BumpEpoch) }),
 		boolColumn("reset_resolves", func(w *write) bool { return w.change.ResetResolves }),
 		int8Column("delay_us", func(w *write) int64 { return micros(w.change.Delay) }),
 		int8Column("watch_us", func(w *write) int64 { return micros(w.change.Watch) }),
 		textColumn("actor", func(w *write) string { return w.change.Actor }),
-		textColumn("detail", func(w *write) string { return ledger.StorableText(w.change.Detail) }),
-		textColumn("outcome", func(w *write) string { return ledger.StorableText(w.change.AttemptOutcome) }),
+		textColumn("detail", func(w *write) string { return w.change.Detail }),
+		textColumn("outcome", func(w *write) string { return w.change.AttemptOutcome }),
 		uuidColumn("review_id", func(w *write) string { return asked(w.change).ID }),
 		textColumn("review_reason", func(w *write) string { return string(asked(w.change).Reason) }),
 		textColumn("review_detail", func(w *write) string { return ledger.StorableText(asked(w.change).Detail) }),
 		int8Column("review_expires_us", func(w *write) int64 { return micros(asked(w.change).ExpiresIn) }),
 		uuidColumn("decided_review", func(w *write) string { return answered(w.change).ReviewID }),
-		nullTextColumn("decision", func(w *write) *string { return nullIfEmpty(string(answered(w.change).Decision)) }),
+		nullColumn("decision", "text", func(w *write) []byte { return decisionOf(w.change) }),
 		textColumn("decided_by", func(w *write) string { return cmp.Or(answered(w.change).By, w.change.Actor) }),
 		textColumn("note", func(w *write) string { return ledger.StorableText(answered(w.change).Note) }),
 		int8Column("knew_revision", func(w *write) int64 { return w.change.Operation.Revision }),
@@ -269,6 +281,18 @@ var (
 		textColumn("policy_version", func(w *write) string { return asked(w.change).PolicyVersion }),
 	}}
 )
+
+// addKeyHash adds what names the key in the tombstones.
+func addKeyHash(b []byte, w *write) []byte {
+	hash := keyHash(w.key)
+	return append(b, hash[:]...)
+}
+
+// addContext adds what the first event of an operation says of its request.
+func addContext(b []byte, w *write) []byte {
+	c := openingContext(w.opening)
+	return appendContext(b, &c, w.key)
+}
 
 // rowTypes are all of them.
 func rowTypes() []*rowType { return []*rowType{openingRow, reviewRow, changeRow, heldRow} }

@@ -12,72 +12,61 @@ import (
 
 // scanOperation reads a row of operation_columns.sql.
 func scanOperation(row pgx.CollectableRow) (ledger.Operation, error) {
-	return scanWith(row)
+	a := answerIn(row)
+	op := a.operation()
+	return op, a.end()
 }
 
-// scanHolding reads a row of holders.sql.
-func scanHolding(row pgx.CollectableRow) (holding, error) {
-	var h holding
-	var err error
-	h.op, err = scanWith(row, &h.expired)
-	return h, err
+// operation reads the columns of operation_columns.sql, in their order.
+func (a *answer) operation() ledger.Operation {
+	op := ledger.Operation{
+		Tenant: a.text(), ID: a.text(), Key: a.text(), KeySource: a.text(),
+		ActionType: a.text(), AdapterVersion: a.text(), ContractVersion: a.text(),
+		ArgsHash: a.hash(), RequestHash: a.hashOrNull(),
+		State: ledger.State(a.text()), LastEvent: ledger.Event(a.text()), Effect: ledger.Effect(a.text()), Reason: a.text(), InDoubt: a.flag(),
+		Attempt: a.int4(), Epoch: a.int4(), Lease: a.int4(), Resolves: a.int4(), NegativeReads: a.int4(),
+		ProviderReference: a.text(), Receipt: a.textOrNull(), Failure: readJSON[ledger.Failure](a), Incident: a.text(),
+		RequestedBy: a.text(),
+	}
+	if run := readJSON[ledger.Run](a); run != nil {
+		op.Run = *run
+	}
+	op.IntentID, op.DistinctFrom = a.text(), a.text()
+	op.CreatedAt, op.UpdatedAt = a.time(), a.time()
+	op.FirstSentAt, op.LastSentAt, op.DoubtedAt = a.timeOrNull(), a.timeOrNull(), a.timeOrNull()
+	op.KeyHorizon, op.LeaseExpiresAt, op.NextAttemptAt = a.timeOrNull(), a.timeOrNull(), a.timeOrNull()
+	op.SettledAt, op.WindowEndsAt, op.WatchUntil = a.timeOrNull(), a.timeOrNull(), a.timeOrNull()
+	op.Revision, op.Held = a.int8(), a.flag()
+	if !a.null() {
+		op.MaxAttempts = a.int4()
+	}
+	op.GiveUpAt = a.timeOrNull()
+	op.Amount, op.Currency, op.Stage, op.PolicyVersion, op.Rule = a.text(), a.text(), ledger.Stage(a.text()), a.text(), a.text()
+	if a.err != nil {
+		a.err = fmt.Errorf("operation %s: %w", op.ID, a.err)
+	}
+	return op
 }
 
-// scanWith reads other columns and those of operation_columns.sql after them.
-func scanWith(row pgx.CollectableRow, before ...any) (ledger.Operation, error) {
-	var (
-		op                           ledger.Operation
-		argsHash, requestHash        []byte
-		receipt, failure, run        *string
-		firstSent, lastSent, doubted *time.Time
-		horizon, lease, nextTry      *time.Time
-		settled, windowEnds          *time.Time
-		watchUntil                   *time.Time
-		maxAttempts                  *int
-		giveUp                       *time.Time
-	)
-	err := row.Scan(append(before,
-		&op.Tenant, &op.ID, &op.Key, &op.KeySource, &op.ActionType, &op.AdapterVersion, &op.ContractVersion,
-		&argsHash, &requestHash, &op.State, &op.LastEvent, &op.Effect, &op.Reason, &op.InDoubt,
-		&op.Attempt, &op.Epoch, &op.Lease, &op.Resolves, &op.NegativeReads,
-		&op.ProviderReference, &receipt, &failure, &op.Incident,
-		&op.RequestedBy, &run, &op.IntentID, &op.DistinctFrom,
-		&op.CreatedAt, &op.UpdatedAt, &firstSent, &lastSent, &doubted, &horizon, &lease,
-		&nextTry, &settled, &windowEnds, &watchUntil, &op.Revision, &op.Held, &maxAttempts, &giveUp,
-		&op.Amount, &op.Currency, &op.Stage, &op.PolicyVersion, &op.Rule)...,
-	)
-	if err != nil {
-		return ledger.Operation{}, err
+// hashOrNull is nil where there is none.
+func (a *answer) hashOrNull() *ledger.Hash {
+	if a.null() {
+		return nil
 	}
-	op.ArgsHash = ledger.Hash(argsHash)
-	if requestHash != nil {
-		hash := ledger.Hash(requestHash)
-		op.RequestHash = &hash
+	hash := a.hash()
+	return &hash
+}
+
+// readJSON reads a value as it is stored, or nil where there is none.
+func readJSON[T any](a *answer) *T {
+	if a.null() {
+		return nil
 	}
-	if receipt != nil {
-		op.Receipt = []byte(*receipt)
+	value := new(T)
+	if err := json.Unmarshal(a.next(), value); err != nil {
+		a.unreadable(err.Error())
 	}
-	if failure != nil {
-		op.Failure = &ledger.Failure{}
-		if err := json.Unmarshal([]byte(*failure), op.Failure); err != nil {
-			return ledger.Operation{}, fmt.Errorf("error_json of operation %s: %w", op.ID, err)
-		}
-	}
-	if run != nil {
-		if err := json.Unmarshal([]byte(*run), &op.Run); err != nil {
-			return ledger.Operation{}, fmt.Errorf("run_json of operation %s: %w", op.ID, err)
-		}
-	}
-	if maxAttempts != nil {
-		op.MaxAttempts = *maxAttempts
-	}
-	op.GiveUpAt = orZero(giveUp)
-	op.CreatedAt, op.UpdatedAt = op.CreatedAt.UTC(), op.UpdatedAt.UTC()
-	op.FirstSentAt, op.LastSentAt, op.DoubtedAt = orZero(firstSent), orZero(lastSent), orZero(doubted)
-	op.KeyHorizon = orZero(horizon)
-	op.LeaseExpiresAt, op.NextAttemptAt = orZero(lease), orZero(nextTry)
-	op.SettledAt, op.WindowEndsAt, op.WatchUntil = orZero(settled), orZero(windowEnds), orZero(watchUntil)
-	return op, nil
+	return value
 }
 
 func scanAttempt(row pgx.CollectableRow) (ledger.Attempt, error) {

@@ -111,8 +111,9 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 		return nil, err
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		m := remembers(conn)
 		for i, t := range rowTypes() {
-			t.register(conn, types[i].OID, types[i].ArrayOID)
+			t.register(conn, m, types[i].OID, types[i].ArrayOID)
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ func (s *suspects) has(one suspect) bool {
 
 // suspected reports whether something that an opening wants was refused to
 // somebody a moment ago.
-func (s *Store) suspected(o ledger.Opening) bool {
+func (s *Store) suspected(o *ledger.Opening) bool {
 	tenant := o.Operation.Tenant
 	return slices.ContainsFunc(o.Holds.Charges, func(c ledger.Charge) bool { return s.refusals.has(suspect{tenant: tenant, counter: c.Counter}) }) ||
 		slices.ContainsFunc(o.Holds.Fences, func(f ledger.Fence) bool { return s.refusals.has(suspect{tenant: tenant, intent: f.Intent}) })
@@ -78,7 +78,7 @@ func (s *Store) remember(tenant string, err error) {
 // plainlyRefused answers an opening by reading, where something that it wants was
 // refused a moment ago: with the operation that holds its key, or with why it
 // cannot be. done is false where only a transaction can tell.
-func (s *Store) plainlyRefused(ctx context.Context, o ledger.Opening) (op ledger.Operation, done bool, err error) {
+func (s *Store) plainlyRefused(ctx context.Context, o *ledger.Opening) (op ledger.Operation, done bool, err error) {
 	if !s.suspected(o) {
 		return ledger.Operation{}, false, nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) plainlyRefused(ctx context.Context, o ledger.Opening) (op ledger
 
 // plainlyNotCorrected is the same for a correction of an operation as it was read:
 // nil where only a transaction can tell.
-func (s *Store) plainlyNotCorrected(ctx context.Context, existing ledger.Operation, o ledger.Opening) error {
+func (s *Store) plainlyNotCorrected(ctx context.Context, existing ledger.Operation, o *ledger.Opening) error {
 	if !s.suspected(o) {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) plainlyNotCorrected(ctx context.Context, existing ledger.Operati
 }
 
 // noRoom says, by reading, what an opening cannot have; nil where it may have all.
-func (s *Store) noRoom(ctx context.Context, o ledger.Opening) error {
+func (s *Store) noRoom(ctx context.Context, o *ledger.Opening) error {
 	uses, err := s.BudgetUse(ctx, o.Operation.Tenant, o.Holds.Charges, "")
 	if err != nil {
 		return err
