@@ -190,8 +190,8 @@ func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (*
 }
 
 // find returns the operation that a request is about: from memory or, for what
-// says that it is sent again, from the ledger, if its key is known there, else
-// by claiming it.
+// says that it is sent again or most likely is, from the ledger, if its key is
+// known there, else by claiming it.
 func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (found, error) {
 	if a.corrects != nil {
 		return s.claim(ctx, a, req) // the ledger decides about corrections
@@ -202,12 +202,20 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 		}
 		return found{op: *op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
 	}
-	if req.GetRun().GetAttempt() <= 1 && req.GetRetryCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
-		return s.claim(ctx, a, req)
+	saysSo := req.GetRun().GetAttempt() > 1 || req.GetRetryCause() != oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED
+	if !saysSo && !s.repeats.likely() {
+		f, err := s.claim(ctx, a, req)
+		if err == nil {
+			s.repeats.note(f.disposition == oncewardv1.Disposition_DISPOSITION_REPLAYED || f.disposition == oncewardv1.Disposition_DISPOSITION_JOINED)
+		}
+		return f, err
 	}
 	// Most likely it is there, and nothing has to be rendered and sealed for a
 	// claim. What this look-up cannot answer the claim decides.
 	op, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	if !saysSo && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
+		s.repeats.note(err == nil)
+	}
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
 		return found{}, err

@@ -105,6 +105,7 @@ type Server struct {
 	terms    terms
 	waiters  *waiters
 	replays  *replays
+	repeats  repeats
 	tallies  *tallies
 	fates    *fates
 	denials  *denials

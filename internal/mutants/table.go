@@ -104,7 +104,7 @@ func inStatements() []Mutant {
 			Name: "unresolved rows are swept", Law: "L8",
 			Edits: []Edit{
 				{sql + "bury.sql", "coalesce(o.window_ends_at <= clock_timestamp() AND o.watch_until IS NULL, false) AS past", "true AS past"},
-				{sql + "sweep.sql", "AND o.window_ends_at <= (SELECT clock_timestamp()) AND o.watch_until IS NULL", ""},
+				{sql + "sweep.sql", "AND o.window_ends_at <= statement_timestamp() AND o.watch_until IS NULL", ""},
 			},
 			Package: "ledger/postgres", Run: "^TestLaw08_UnfinishedOperationsAreNeverSwept$",
 		},

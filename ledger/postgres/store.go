@@ -144,25 +144,39 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config) (err error)
 		}
 	}()
 	s.pool.answer = answerTimeout
-	if s.pool.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	single := config.Copy()
+	s.prefer(single, singleSettings)
+	if s.pool.Pool, err = pgxpool.NewWithConfig(ctx, single); err != nil {
 		return err
 	}
 	shared := config.Copy()
 	shared.MaxConns, shared.MinConns = sharedConnections, 0
-	if !s.pooled {
-		for name, value := range batchSettings {
-			if _, given := shared.ConnConfig.RuntimeParams[name]; !given {
-				shared.ConnConfig.RuntimeParams[name] = value
-			}
-		}
-	}
+	s.prefer(shared, batchSettings)
 	if s.batches, err = pgxpool.NewWithConfig(ctx, shared); err != nil {
 		return err
 	}
-	aside := config.Copy()
+	aside := single.Copy()
 	aside.MaxConns, aside.MinConns = looking, 0
 	s.looks, err = pgxpool.NewWithConfig(ctx, aside)
 	return err
+}
+
+// singleSettings are for statements that each want some rows by an index, however
+// large the table is. Where a planner knows little of it (after a restore nothing was
+// analysed) it would rather read all of it, and compile that before.
+var singleSettings = map[string]string{"enable_seqscan": "off", "jit": "off"}
+
+// prefer makes settings those that a pool's connections start with, but for what the
+// url says. A pooler's connections are not ours to set.
+func (s *Store) prefer(config *pgxpool.Config, settings map[string]string) {
+	if s.pooled {
+		return
+	}
+	for name, value := range settings {
+		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
 }
 
 // markUnreplicated notes on the connection that a wait for a synchronous

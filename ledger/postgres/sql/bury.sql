@@ -7,7 +7,7 @@ WITH due AS (
     SELECT o.tenant_id, o.idempotency_key, o.id, o.args_hash, o.status, o.provider_reference, o.window_ends_at,
         coalesce(o.window_ends_at <= clock_timestamp() AND o.watch_until IS NULL, false) AS past, o.expired_key = 'reject' AS reject
     FROM operations o
-    WHERE o.sweep_at <= (SELECT clock_timestamp())
+    WHERE o.sweep_at <= statement_timestamp()
     ORDER BY o.sweep_at LIMIT @limit FOR UPDATE SKIP LOCKED
 ), waits AS (
     SELECT d.*, t.created_at AS buried_at

@@ -6,7 +6,7 @@ WITH t AS MATERIALIZED (
 ), due AS (
     DELETE FROM leases l USING (
         SELECT tenant_id, id FROM leases
-        WHERE expires_at <= (SELECT clock_timestamp()) ORDER BY expires_at LIMIT @limit FOR UPDATE SKIP LOCKED) d
+        WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT @limit FOR UPDATE SKIP LOCKED) d
     WHERE l.tenant_id = d.tenant_id AND l.id = d.id
     RETURNING l.tenant_id, l.id, l.idempotency_keys
 ), named AS MATERIALIZED (

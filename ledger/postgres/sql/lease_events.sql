@@ -1,7 +1,7 @@
 -- Takes the events that are due, row by row, for one reconciler.
 WITH due AS (
     SELECT tenant_id, provider, event_id FROM webhook_inbox
-    WHERE next_look_at <= (SELECT clock_timestamp())
+    WHERE next_look_at <= statement_timestamp()
     ORDER BY next_look_at LIMIT @limit FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_inbox e SET

@@ -1,7 +1,7 @@
 -- Takes the unknown operations that are due, row by row, for one reconciler.
 WITH due AS (
     SELECT tenant_id, idempotency_key FROM operations
-    WHERE status = 'unknown' AND next_attempt_at <= (SELECT clock_timestamp())
+    WHERE status = 'unknown' AND next_attempt_at <= statement_timestamp()
       AND (lease_expires_at IS NULL OR lease_expires_at <= clock_timestamp())
     ORDER BY next_attempt_at LIMIT @limit FOR UPDATE SKIP LOCKED
 ), leased AS (

@@ -1,7 +1,7 @@
 -- Takes the finished operations whose late landing is to be looked for.
 WITH due AS (
     SELECT tenant_id, idempotency_key FROM operations
-    WHERE watch_next_at <= (SELECT clock_timestamp())
+    WHERE watch_next_at <= statement_timestamp()
     ORDER BY watch_next_at LIMIT @limit FOR UPDATE SKIP LOCKED
 ), leased AS (
     UPDATE operations o SET

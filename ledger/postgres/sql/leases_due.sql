@@ -1,1 +1,1 @@
-SELECT EXISTS (SELECT FROM leases WHERE expires_at <= (SELECT clock_timestamp()))
+SELECT EXISTS (SELECT FROM leases WHERE expires_at <= statement_timestamp())

@@ -2,8 +2,8 @@
 -- record stays.
 WITH due AS (
     SELECT o.tenant_id, o.idempotency_key, o.id FROM operations o
-    WHERE o.sweep_at <= (SELECT clock_timestamp())
-      AND o.window_ends_at <= (SELECT clock_timestamp()) AND o.watch_until IS NULL
+    WHERE o.sweep_at <= statement_timestamp()
+      AND o.window_ends_at <= statement_timestamp() AND o.watch_until IS NULL
       AND (o.expired_key = 'reuse' OR EXISTS (
         SELECT FROM tombstones t
         WHERE t.tenant_id = o.tenant_id AND t.key_hash = sha256(convert_to(o.idempotency_key, 'UTF8'))

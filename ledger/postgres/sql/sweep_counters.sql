@@ -11,7 +11,7 @@ WITH due AS (
             ELSE (SELECT max(e) FROM unnest(c.ends) AS e) + interval '3 days'
         END AS over_at
     FROM budget_counters c
-    WHERE c.sweep_at <= (SELECT clock_timestamp())
+    WHERE c.sweep_at <= statement_timestamp()
     ORDER BY c.sweep_at LIMIT @limit FOR UPDATE SKIP LOCKED
 ), weighed AS (
     SELECT d.*, d.held = 0 AND d.over_at <= clock_timestamp() AS over FROM due d

@@ -1,3 +1,3 @@
-SELECT EXISTS (SELECT FROM operations WHERE sweep_at <= (SELECT clock_timestamp()))
-    OR EXISTS (SELECT FROM budget_counters WHERE sweep_at <= (SELECT clock_timestamp()))
-    OR EXISTS (SELECT FROM intents WHERE quiet_until <= (SELECT clock_timestamp()))
+SELECT EXISTS (SELECT FROM operations WHERE sweep_at <= statement_timestamp())
+    OR EXISTS (SELECT FROM budget_counters WHERE sweep_at <= statement_timestamp())
+    OR EXISTS (SELECT FROM intents WHERE quiet_until <= statement_timestamp())

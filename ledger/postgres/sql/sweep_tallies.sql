@@ -1,7 +1,7 @@
 -- Forgets tallies of hours long ago.
 WITH due AS (
     SELECT tenant_id, hour, action_type, what, cause, stated, currency FROM tallies
-    WHERE hour <= (SELECT clock_timestamp()) - @keep_us::bigint * interval '1 microsecond'
+    WHERE hour <= statement_timestamp() - @keep_us::bigint * interval '1 microsecond'
     ORDER BY hour LIMIT @limit FOR UPDATE SKIP LOCKED
 )
 DELETE FROM tallies t USING due
