@@ -74,6 +74,6 @@ func (l Limits) options() []grpc.ServerOption {
 		grpc.ConnectionTimeout(l.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: l.Silence, Timeout: l.Answer, MaxConnectionIdle: l.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.InTapHandle((&arrivals{arrival: l.Arrival, late: int64(l.Late)}).expect),
+		grpc.InTapHandle((&arrivals{arrival: l.Arrival, late: l.Late}).expect),
 	}
 }
