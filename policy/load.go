@@ -59,7 +59,7 @@ func Load(files map[string][]byte) (*Policies, error) {
 	if len(l.faults) > 0 {
 		return nil, &strictyaml.FaultsError{Faults: strictyaml.Sorted(l.faults)}
 	}
-	return &Policies{tenants: l.tenants}, nil
+	return &Policies{tenants: l.tenants, others: &Policy{}}, nil
 }
 
 // loader compiles policies of several files.

@@ -12,21 +12,24 @@ import (
 // Policies are those of all tenants, as they were read together. They are
 // immutable and safe for concurrent use. The zero value denies everything.
 type Policies struct {
-	allowAll bool
-	tenants  map[string]*Policy
+	tenants map[string]*Policy
+	others  *Policy // of tenants that have none; nil denies
 }
 
 // AllowAll is for installations without policies: every tenant's agents may
 // request every action, in the stage reconcile, within no budget. What an action
 // type itself says (approval, intents) holds.
-func AllowAll() *Policies { return &Policies{allowAll: true} }
+func AllowAll() *Policies { return &Policies{others: &Policy{allowAll: true}} }
 
 // For returns the policy of a tenant. For a tenant that has none it denies.
 func (p *Policies) For(tenant string) *Policy {
 	if own, ok := p.tenants[tenant]; ok {
 		return own
 	}
-	return &Policy{allowAll: p.allowAll}
+	if p.others != nil {
+		return p.others
+	}
+	return &Policy{}
 }
 
 // Tenants are those that have a policy, sorted.
