@@ -49,6 +49,23 @@ func (carrier) Set(string, string) {}
 // Keys implements propagation.TextMapCarrier.
 func (carrier) Keys() []string { return []string{header} }
 
+// written is a traceparent as propagators write it. What else they write is not
+// kept.
+type written string
+
+// Get implements propagation.TextMapCarrier. Nothing is read from it.
+func (*written) Get(string) string { return "" }
+
+// Set implements propagation.TextMapCarrier.
+func (w *written) Set(key, value string) {
+	if key == header {
+		*w = written(value)
+	}
+}
+
+// Keys implements propagation.TextMapCarrier.
+func (*written) Keys() []string { return []string{header} }
+
 // Of returns the span that an operation remembers. It is invalid where the
 // operation has none, or one that is not as W3C Trace Context has it: what is
 // stored is not trusted.
@@ -82,9 +99,9 @@ func Remember(ctx context.Context) string {
 	if !span.IsRecording() || !span.SpanContext().IsSampled() {
 		return ""
 	}
-	c := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, c)
-	return c[header]
+	var w written
+	propagation.TraceContext{}.Inject(ctx, &w)
+	return string(w)
 }
 
 // Attributes name an operation in a span.
