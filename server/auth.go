@@ -74,11 +74,27 @@ var (
 
 type principalKey struct{}
 
+// caller is the context of a call, with who asks.
+type caller struct {
+	context.Context
+	principal policy.Principal
+}
+
+// Value implements context.Context.
+func (c *caller) Value(key any) any {
+	if key == (principalKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
 // principalOf returns who asks. Interceptors have put it there; without one the
 // zero Principal is denied everything.
 func principalOf(ctx context.Context) policy.Principal {
-	p, _ := ctx.Value(principalKey{}).(policy.Principal)
-	return p
+	if c, ok := ctx.Value(principalKey{}).(*caller); ok {
+		return c.principal
+	}
+	return policy.Principal{}
 }
 
 // open says which methods want no credential: health checks, and reflection,
@@ -95,7 +111,7 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	if err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, principalKey{}, p), nil
+	return &caller{ctx, p}, nil
 }
 
 // identify says who asks. again: once more, in the middle of a call.

@@ -103,7 +103,7 @@ func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncew
 	}
 	op, answer, checked := e.op, e.answer, e.text
 	r.mu.Unlock()
-	if sha256.Sum256([]byte(text)) != checked {
+	if textHash(text) != checked {
 		return nil, nil
 	}
 	return op, answer
@@ -114,7 +114,7 @@ func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncew
 // need not be parsed and validated again: both depend on nothing else
 // ([actions.Adapter.Validate]). Of the text only its hash is kept.
 func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.RequestActionResponse) {
-	sum := sha256.Sum256([]byte(text))
+	sum := textHash(text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
@@ -128,6 +128,13 @@ func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.
 	}
 	e.text, e.answer = sum, answer
 	r.trim(time.Now())
+}
+
+// textHash is the SHA-256 of a text. The usual size of arguments is copied on the
+// stack.
+func textHash(text string) [sha256.Size]byte {
+	var room [512]byte
+	return sha256.Sum256(append(room[:0], text...))
 }
 
 func (r *replays) answering(tenant, key string) *remembered {

@@ -205,10 +205,22 @@ func decimal(amount *big.Rat) string {
 
 // nameOfCause is a cause as tallies have it; empty where it is not known.
 func nameOfCause(cause oncewardv1.RetryCause) string {
-	if cause == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
-		return ""
+	switch cause {
+	case oncewardv1.RetryCause_RETRY_CAUSE_MODEL_RETRY:
+		return "model_retry"
+	case oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT:
+		return "network_timeout"
+	case oncewardv1.RetryCause_RETRY_CAUSE_TOOL_TIMEOUT:
+		return "tool_timeout"
+	case oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY:
+		return "explicit_retry"
+	case oncewardv1.RetryCause_RETRY_CAUSE_CRASH_REPLAY:
+		return "crash_replay"
+	case oncewardv1.RetryCause_RETRY_CAUSE_QUEUE_REDELIVERY:
+		return "queue_redelivery"
+	case oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED:
 	}
-	return strings.ToLower(strings.TrimPrefix(cause.String(), causePrefix))
+	return ""
 }
 
 const causePrefix = "RETRY_CAUSE_"
