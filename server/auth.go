@@ -78,6 +78,9 @@ type principalKey struct{}
 type caller struct {
 	context.Context
 	principal policy.Principal
+	// encoded is how the answer is encoded ([encodedAnswer]), where the handler
+	// knows it; written before it returns, and read after.
+	encoded []byte
 }
 
 // Value implements context.Context.
@@ -111,7 +114,7 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	if err != nil {
 		return nil, err
 	}
-	return &caller{ctx, p}, nil
+	return &caller{Context: ctx, principal: p}, nil
 }
 
 // identify says who asks. again: once more, in the middle of a call.
@@ -202,7 +205,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return resp, err
 	}
 	s.denials.role(authenticated, info.FullMethod, err)
-	return resp, toStatus(ctx, s.Log, err)
+	return encodedAnswerOf(authenticated, resp), toStatus(ctx, s.Log, err)
 }
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/onceward/onceward/ledger"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -68,6 +70,7 @@ type remembered struct {
 	// getting it now.
 	text   [sha256.Size]byte
 	answer *oncewardv1.RequestActionResponse
+	wire   []byte // answer, encoded; nil where it cannot be
 }
 
 // newReplays makes a memory of at most so many bytes: zero means the default,
@@ -91,22 +94,23 @@ func (r *replays) get(tenant, key string) *ledger.Operation {
 	return nil
 }
 
-// getByText is get, with the ready answer, for a request whose arguments are
+// getByText is get, with the ready answer, and how it is encoded, for a request whose arguments are
 // byte for byte a text that was checked before ([replays.checked]). It returns
 // nil for any other.
-func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncewardv1.RequestActionResponse) {
+func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire []byte) {
 	r.mu.Lock()
 	e := r.answering(tenant, key)
 	if e == nil || e.answer == nil {
 		r.mu.Unlock()
-		return nil, nil
+		return nil, nil, nil
 	}
-	op, answer, checked := e.op, e.answer, e.text
+	op, answer, wire = e.op, e.answer, e.wire
+	checked := e.text
 	r.mu.Unlock()
 	if textHash(text) != checked {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return op, answer
+	return op, answer, wire
 }
 
 // checked notes that a text of arguments passed every check for the action type
@@ -115,6 +119,7 @@ func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncew
 // ([actions.Adapter.Validate]). Of the text only its hash is kept.
 func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.RequestActionResponse) {
 	sum := textHash(text)
+	wire, _ := proto.Marshal(answer) // what cannot be encoded is said when it is sent
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
@@ -122,11 +127,11 @@ func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.
 		return
 	}
 	if e.answer == nil {
-		more := answerOverhead + len(op.Receipt)
+		more := answerOverhead + len(op.Receipt) + len(wire)
 		e.bytes += more
 		r.bytes += more
 	}
-	e.text, e.answer = sum, answer
+	e.text, e.answer, e.wire = sum, answer, wire
 	r.trim(time.Now())
 }
 
@@ -203,7 +208,7 @@ func (r *replays) add(op ledger.Operation, now time.Time) {
 func (r *replays) drop(e *remembered) {
 	delete(r.byKey, replayKey{e.op.Tenant, e.op.Key})
 	r.bytes += replayOverhead - e.bytes
-	e.op, e.answer, e.bytes = nil, nil, replayOverhead
+	e.op, e.answer, e.wire, e.bytes = nil, nil, nil, replayOverhead
 }
 
 // trim forgets what has ended, and what is too much.

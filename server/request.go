@@ -53,12 +53,13 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 // answer performs an action that may be requested at all, or answers with what
 // is known of it.
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	if op, answer := s.repeated(a, req); answer != nil {
+	if op, answer, wire := s.repeated(a, req); answer != nil {
 		last, since := s.fates.arrived(op.ID)
 		s.fates.done(ctx, *op)
 		answer.Duplicate = s.explained(req, *op, last, since)
 		s.spans.Link(ctx, op)
 		s.logAnswer(ctx, req, op, answer)
+		encodedIs(ctx, wire)
 		return answer, nil
 	}
 	if err := s.admitArguments(ctx, a, req); err != nil {
@@ -165,28 +166,28 @@ type found struct {
 // repeated finds the answer to a request whose arguments are byte for byte those
 // of one that was answered from memory before: they are known to be valid and to
 // be the operation's. It returns nil for any other. Only what looks at no
-// argument has been asked about the request so far.
-func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (*ledger.Operation, *oncewardv1.RequestActionResponse) {
+// argument has been asked about the request so far. The answer is encoded already,
+// but for why it is a duplicate, which is each caller's own.
+func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire []byte) {
 	form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson)
 	if !ok || req.GetCorrectsOperationId() != "" || req.GetDistinctFromOperationId() != "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	in := keyInput(a, req)
 	if a.action.Spec.KeyNeedsArguments(in) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	key, err := actions.ComposeKey(a.action.Spec, in)
 	if err != nil {
-		return nil, nil // it is said, with what else is wrong, in its turn
+		return nil, nil, nil // it is said, with what else is wrong, in its turn
 	}
-	op, ready := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
+	op, ready, wire := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
 	if ready == nil || op.ActionType != a.action.Spec.Type {
-		return nil, nil
+		return nil, nil, nil
 	}
-	// Many callers share what is in it; why it is a duplicate is each one's own.
 	return op, &oncewardv1.RequestActionResponse{
 		Operation: ready.GetOperation(), Replayed: ready.GetReplayed(), Disposition: ready.GetDisposition(), NextStep: ready.GetNextStep(),
-	}
+	}, wire
 }
 
 // find returns the operation that a request is about: from memory or, for what

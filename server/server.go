@@ -170,7 +170,7 @@ func (s *Server) GRPC() *grpc.Server {
 	options := append(s.Limits.options(),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
-		grpc.ForceServerCodecV2(newLenientCodec()),
+		grpc.ForceServerCodecV2(newCodec()),
 	)
 	for _, handler := range s.StatsHandlers {
 		options = append(options, grpc.StatsHandler(handler))
