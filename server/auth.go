@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -80,7 +81,7 @@ type caller struct {
 	principal policy.Principal
 	// encoded is how the answer is encoded ([encodedAnswer]), where the handler
 	// knows it; written before it returns, and read after.
-	encoded []byte
+	encoded mem.Buffer
 }
 
 // Value implements context.Context.

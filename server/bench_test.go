@@ -212,7 +212,7 @@ func callIn(ctx context.Context, s *Server, req *oncewardv1.RequestActionRequest
 	resp, err := s.unary(ctx, req, info, func(ctx context.Context, req any) (any, error) {
 		return s.RequestAction(ctx, req.(*oncewardv1.RequestActionRequest))
 	})
-	if encoded, ok := resp.(encodedAnswer); ok {
+	if encoded, ok := resp.(*encodedAnswer); ok {
 		return encoded.RequestActionResponse, err
 	}
 	answer, _ := resp.(*oncewardv1.RequestActionResponse)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -13,11 +14,15 @@ import (
 // together in any order.
 type encodedAnswer struct {
 	*oncewardv1.RequestActionResponse
-	encoded []byte // not changed
+	encoded mem.Buffer // not changed
+
+	// Of Marshal, here so that they are one allocation.
+	own   oncewardv1.RequestActionResponse // what is the caller's own
+	parts [2]mem.Buffer
 }
 
 // encodedIs leaves with a call how its answer is encoded; nil: it is not.
-func encodedIs(ctx context.Context, encoded []byte) {
+func encodedIs(ctx context.Context, encoded mem.Buffer) {
 	if c, ok := ctx.Value(principalKey{}).(*caller); ok {
 		c.encoded = encoded
 	}
@@ -30,20 +35,22 @@ func encodedAnswerOf(ctx context.Context, answer any) any {
 		return answer
 	}
 	if c, ok := ctx.Value(principalKey{}).(*caller); ok && c.encoded != nil {
-		return encodedAnswer{message, c.encoded}
+		return &encodedAnswer{RequestActionResponse: message, encoded: c.encoded}
 	}
 	return answer
 }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	answer, ok := v.(encodedAnswer)
+	answer, ok := v.(*encodedAnswer)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	data, err := c.CodecV2.Marshal(&oncewardv1.RequestActionResponse{Duplicate: answer.GetDuplicate()})
+	answer.own.Duplicate = answer.GetDuplicate()
+	own, err := proto.Marshal(&answer.own)
 	if err != nil {
 		return nil, err
 	}
-	return append(data, mem.SliceBuffer(answer.encoded)), nil
+	answer.parts = [...]mem.Buffer{mem.SliceBuffer(own), answer.encoded}
+	return answer.parts[:], nil
 }

@@ -36,7 +36,7 @@ func TestLaw06_AnEncodedAnswerIsTheAnswer(t *testing.T) {
 		}
 	}
 	for _, cause := range []oncewardv1.RetryCause{oncewardv1.RetryCause_RETRY_CAUSE_MODEL_RETRY, oncewardv1.RetryCause_RETRY_CAUSE_CRASH_REPLAY} {
-		answer, ok := ask(cause).(encodedAnswer)
+		answer, ok := ask(cause).(*encodedAnswer)
 		if !ok || !answer.GetReplayed() || answer.GetDuplicate().GetCause() != cause {
 			t.Fatalf("got %v", answer)
 		}

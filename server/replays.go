@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/onceward/onceward/ledger"
@@ -70,7 +71,7 @@ type remembered struct {
 	// getting it now.
 	text   [sha256.Size]byte
 	answer *oncewardv1.RequestActionResponse
-	wire   []byte // answer, encoded; nil where it cannot be
+	wire   mem.Buffer // answer, encoded; nil where it cannot be
 }
 
 // newReplays makes a memory of at most so many bytes: zero means the default,
@@ -97,7 +98,7 @@ func (r *replays) get(tenant, key string) *ledger.Operation {
 // getByText is get, with the ready answer, and how it is encoded, for a request whose arguments are
 // byte for byte a text that was checked before ([replays.checked]). It returns
 // nil for any other.
-func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire []byte) {
+func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
 	r.mu.Lock()
 	e := r.answering(tenant, key)
 	if e == nil || e.answer == nil {
@@ -119,7 +120,10 @@ func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, ans
 // ([actions.Adapter.Validate]). Of the text only its hash is kept.
 func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.RequestActionResponse) {
 	sum := textHash(text)
-	wire, _ := proto.Marshal(answer) // what cannot be encoded is said when it is sent
+	var wire mem.Buffer
+	if encoded, err := proto.Marshal(answer); err == nil { // else it is said when the answer is sent
+		wire = mem.SliceBuffer(encoded)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
@@ -127,7 +131,10 @@ func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.
 		return
 	}
 	if e.answer == nil {
-		more := answerOverhead + len(op.Receipt) + len(wire)
+		more := answerOverhead + len(op.Receipt)
+		if wire != nil {
+			more += wire.Len()
+		}
 		e.bytes += more
 		r.bytes += more
 	}

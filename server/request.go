@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/onceward/onceward/actions"
@@ -168,7 +169,7 @@ type found struct {
 // be the operation's. It returns nil for any other. Only what looks at no
 // argument has been asked about the request so far. The answer is encoded already,
 // but for why it is a duplicate, which is each caller's own.
-func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire []byte) {
+func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
 	form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson)
 	if !ok || req.GetCorrectsOperationId() != "" || req.GetDistinctFromOperationId() != "" {
 		return nil, nil, nil
