@@ -36,7 +36,7 @@ type admission struct {
 
 // same reports whether an operation is the one that is asked for: a key stands
 // for one action type and one set of arguments (L5).
-func (a *admission) same(op ledger.Operation) bool {
+func (a *admission) same(op *ledger.Operation) bool {
 	return op.ActionType == a.action.Spec.Type && op.ArgsHash == a.hash
 }
 

@@ -59,7 +59,7 @@ func explain(a again) (cause oncewardv1.RetryCause, stated bool, explanation str
 // existed before it. What became of the caller before is as fates.arrived says. Who
 // comes for an outcome, as it was told to, prevents nothing, and is not counted:
 // without this server its first call would have waited for that outcome.
-func (s *Server) explained(req *oncewardv1.RequestActionRequest, op ledger.Operation, last fate, since time.Duration) *oncewardv1.Duplicate {
+func (s *Server) explained(req *oncewardv1.RequestActionRequest, op *ledger.Operation, last fate, since time.Duration) *oncewardv1.Duplicate {
 	a := again{
 		cause: req.GetRetryCause(), run: fromRun(req.GetRun()), first: op.Run, fate: last, since: since,
 		died: op.Reason == doubtLeaseExpired, age: time.Since(op.CreatedAt),

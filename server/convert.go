@@ -14,7 +14,7 @@ import (
 
 // toOperation is the one place where the ledger's row becomes the contract's
 // message.
-func toOperation(op ledger.Operation) *oncewardv1.Operation {
+func toOperation(op *ledger.Operation) *oncewardv1.Operation {
 	out := &oncewardv1.Operation{
 		Id: op.ID, Tenant: op.Tenant, ActionType: op.ActionType,
 		IdempotencyKey: op.Key, KeySource: toKeySource(op.KeySource),

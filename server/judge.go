@@ -211,7 +211,7 @@ func budgetRefusal(e *ledger.BudgetExhaustedError) *refusal {
 
 // intentRefusal points a planner at the operation that holds its intent.
 func intentRefusal(e *ledger.IntentHeldError) *refusal {
-	step := nextStep(e.Holder, time.Now())
+	step := nextStep(&e.Holder, time.Now())
 	r := refuse(codes.FailedPrecondition, reasonIntentOpen,
 		"operation %s (%s, %s) is open under the same intent %s; nothing was recorded or sent: ask for that operation, do not request the action in another way",
 		e.Holder.ID, e.Holder.ActionType, e.Holder.State, e.Intent)

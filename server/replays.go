@@ -157,8 +157,9 @@ func (r *replays) answering(tenant, key string) *remembered {
 	return e
 }
 
-// observe takes note of an operation as the ledger has it.
-func (r *replays) observe(op ledger.Operation) {
+// observe takes note of an operation as the ledger has it, which must not be changed
+// any more.
+func (r *replays) observe(op *ledger.Operation) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,13 +181,13 @@ func (r *replays) observe(op ledger.Operation) {
 
 // answersFor reports whether a finished operation certainly answers for its key
 // still. Near the end of its window the ledger decides, by its own clock.
-func (r *replays) answersFor(op ledger.Operation) bool {
+func (r *replays) answersFor(op *ledger.Operation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answers(op, time.Now())
 }
 
-func (r *replays) answers(op ledger.Operation, now time.Time) bool {
+func (r *replays) answers(op *ledger.Operation, now time.Time) bool {
 	now = now.Add(r.ahead)
 	if op.UpdatedAt.After(now) {
 		now = op.UpdatedAt
@@ -194,10 +195,14 @@ func (r *replays) answers(op ledger.Operation, now time.Time) bool {
 	return op.WindowEndsAt.Sub(now) >= replayMargin
 }
 
-func (r *replays) add(op ledger.Operation, now time.Time) {
-	// As a read by key has it, so that an answer does not tell where it came from.
-	op.Attempts, op.Review = nil, nil
-	e := &remembered{op: &op, since: now, bytes: sizeOf(&op)}
+func (r *replays) add(op *ledger.Operation, now time.Time) {
+	if op.Attempts != nil || op.Review != nil {
+		// As a read by key has it, so that an answer does not tell where it came from.
+		bare := *op
+		bare.Attempts, bare.Review = nil, nil
+		op = &bare
+	}
+	e := &remembered{op: op, since: now, bytes: sizeOf(op)}
 	if e.bytes > r.limit {
 		return
 	}

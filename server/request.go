@@ -56,8 +56,8 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	if op, answer, wire := s.repeated(a, req); answer != nil {
 		last, since := s.fates.arrived(op.ID)
-		s.fates.done(ctx, *op)
-		answer.Duplicate = s.explained(req, *op, last, since)
+		s.fates.done(ctx, op)
+		answer.Duplicate = s.explained(req, op, last, since)
 		s.spans.Link(ctx, op)
 		s.logAnswer(ctx, req, op, answer)
 		encodedIs(ctx, wire)
@@ -81,7 +81,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	op, disposition := s.await(ctx, found, req), found.disposition
 	s.fates.done(ctx, op)
 	if op.ArgsHash != found.op.ArgsHash {
-		return nil, &ledger.KeyReusedError{Existing: op}
+		return nil, &ledger.KeyReusedError{Existing: *op}
 	}
 	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
@@ -90,7 +90,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	if op.State == ledger.NeedsReview {
 		// The row alone does not have the question.
 		if full, err := s.Ledger.Get(ctx, op.Tenant, op.ID); err == nil {
-			op = full
+			op = &full
 		}
 	}
 	answer := &oncewardv1.RequestActionResponse{
@@ -104,9 +104,9 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	}
 	if !first {
 		answer.Duplicate = s.explained(req, op, last, since)
-		s.spans.Link(ctx, &op)
+		s.spans.Link(ctx, op)
 	}
-	s.logAnswer(ctx, req, &op, answer)
+	s.logAnswer(ctx, req, op, answer)
 	return answer, nil
 }
 
@@ -122,7 +122,7 @@ func (s *Server) answerObserved(ctx context.Context, a *admission, req *onceward
 		var reused *ledger.KeyReusedError
 		switch {
 		case err == nil:
-			return s.respond(ctx, req, found{op: op, disposition: joins(op)})
+			return s.respond(ctx, req, found{op: &op, disposition: joins(&op)})
 		case errors.As(err, &reused):
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionReq
 
 // found is the operation that a request is about.
 type found struct {
-	op          ledger.Operation
+	op          *ledger.Operation // not changed: memory and other callers may have it too
 	disposition oncewardv1.Disposition
 	// remembered is where memory has it, if it comes from there.
 	remembered *ledger.Operation
@@ -199,10 +199,10 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 		return s.claim(ctx, a, req) // the ledger decides about corrections
 	}
 	if op := s.replays.get(a.principal.Tenant, a.key.Text); op != nil {
-		if !a.same(*op) {
+		if !a.same(op) {
 			return found{}, &ledger.KeyReusedError{Existing: *op}
 		}
-		return found{op: *op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
+		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
 	}
 	if req.GetRun().GetAttempt() <= 1 && req.GetRetryCause() == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
 		return s.claim(ctx, a, req)
@@ -213,24 +213,21 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
 		return found{}, err
-	case err != nil, !a.same(op), op.State.Final() && !s.replays.answersFor(op):
+	case err != nil, !a.same(&op), op.State.Final() && !s.replays.answersFor(&op):
 		return s.claim(ctx, a, req)
 	}
-	s.replays.observe(op)
-	return found{op: op, disposition: joins(op)}, nil
+	s.replays.observe(&op)
+	return found{op: &op, disposition: joins(&op)}, nil
 }
 
 // await holds a request until its operation is settled or its wait is over.
-func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActionRequest) ledger.Operation {
+func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActionRequest) *ledger.Operation {
 	if settled(f.op) {
 		return f.op
 	}
-	ctx, span := s.spans.Within(ctx, "wait")
+	_, span := s.spans.Within(ctx, "wait")
 	defer span.End()
-	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
-	op := s.waiters.await(waiting, f.op, f.begin)
+	op := s.waiters.await(ctx, f.op, waitOf(ctx, req), s.draining.Done(), f.begin)
 	s.replays.observe(op) // the news may be of another replica's work
 	return op
 }
@@ -261,7 +258,7 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 		if errors.Is(none, ledger.ErrNotFound) || errors.Is(none, ledger.ErrKeyExpired) {
 			return found{}, err // a claim would have to decide
 		}
-		return found{op: op, disposition: joins(op)}, none
+		return found{op: &op, disposition: joins(&op)}, none
 	}
 	claimedHere := false
 	defer func() {
@@ -284,21 +281,21 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	op, created, err := s.Ledger.Open(claiming, opening)
 	endSpan(span, err)
 	if created {
-		s.tallies.executed(op)
+		s.tallies.executed(&op)
 	}
 	switch {
 	case err != nil:
 		op, err = s.correct(detached, a, opening, err)
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED}, err
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED}, err
 	case created && op.State == ledger.Running:
 		claimedHere = true
 		begin := func() { s.Dispatcher.Go(prepared, op, claimed, release) }
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED, begin: begin}, nil
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED, begin: begin}, nil
 	case created:
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
 	default:
-		s.replays.observe(op)
-		return found{op: op, disposition: joins(op)}, nil
+		s.replays.observe(&op)
+		return found{op: &op, disposition: joins(&op)}, nil
 	}
 }
 
@@ -315,7 +312,7 @@ func (s *Server) admitClaim(ctx context.Context, a *admission, req *oncewardv1.R
 }
 
 // joins is what is done with a request whose operation existed before.
-func joins(op ledger.Operation) oncewardv1.Disposition {
+func joins(op *ledger.Operation) oncewardv1.Disposition {
 	if op.State.Final() {
 		return oncewardv1.Disposition_DISPOSITION_REPLAYED
 	}
@@ -344,7 +341,7 @@ func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, 
 			return ledger.Operation{}, ledger.ErrKeyExpired
 		}
 		return ledger.Operation{}, ledger.ErrNotFound
-	case !a.same(op):
+	case !a.same(&op):
 		return ledger.Operation{}, &ledger.KeyReusedError{Existing: op}
 	default:
 		return op, nil

@@ -136,8 +136,8 @@ func New(o Options) *Server {
 // remembers it for duplicates. It does not block.
 func (s *Server) Changed(op ledger.Operation) {
 	// In this order: who was told asks again at once.
-	s.replays.observe(op)
-	s.waiters.publish(op)
+	s.replays.observe(&op)
+	s.waiters.publish(&op)
 }
 
 // Run wakes callers that wait for operations of other replicas, forgets replays

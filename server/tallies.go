@@ -81,14 +81,14 @@ func newTallies(add func(context.Context, string, []ledger.Tally) error, log *sl
 }
 
 // executed counts a request that made an operation.
-func (t *tallies) executed(op ledger.Operation) {
+func (t *tallies) executed(op *ledger.Operation) {
 	t.count(tallyKind{tenant: op.Tenant, actionType: op.ActionType, what: tallyExecuted}, "")
 }
 
 // duplicate counts a request whose operation existed, with its cause as
 // explained. What it would have spent counts unless the operation is known to
 // have had no effect: then a second one would not have had any either.
-func (t *tallies) duplicate(op ledger.Operation, cause oncewardv1.RetryCause, stated bool) {
+func (t *tallies) duplicate(op *ledger.Operation, cause oncewardv1.RetryCause, stated bool) {
 	kind := tallyKind{tenant: op.Tenant, actionType: op.ActionType, what: tallyDuplicate, cause: nameOfCause(cause), stated: stated}
 	t.metrics.Duplicate(op.Tenant, op.ActionType, kind.cause)
 	amount := ""

@@ -30,19 +30,18 @@ type waiters struct {
 
 // waiter is one caller's wait for news of one operation.
 type waiter struct {
-	tenant, key string
-	known       int64                  // revision
-	news        chan *ledger.Operation // holds the newest only
+	tenant, id, key string
+	known           int64                  // revision
+	news            chan *ledger.Operation // holds the newest only; what it holds is not changed
 }
 
 func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
 	return &waiters{poll: poll, log: log, byID: map[string]map[*waiter]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
-// subscribe registers a wait for news after op. The caller must call the
-// returned function.
-func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
-	wt := &waiter{tenant: op.Tenant, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
+// subscribe registers a wait for news after op. The caller must unsubscribe.
+func (w *waiters) subscribe(op *ledger.Operation) *waiter {
+	wt := &waiter{tenant: op.Tenant, id: op.ID, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[op.ID] == nil {
@@ -53,18 +52,22 @@ func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	return wt, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.byID[op.ID], wt)
-		if len(w.byID[op.ID]) == 0 {
-			delete(w.byID, op.ID)
-		}
+	return wt
+}
+
+// unsubscribe ends a wait.
+func (w *waiters) unsubscribe(wt *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byID[wt.id], wt)
+	if len(w.byID[wt.id]) == 0 {
+		delete(w.byID, wt.id)
 	}
 }
 
-// publish tells the callers that wait for op. It does not block.
-func (w *waiters) publish(op ledger.Operation) {
+// publish tells the callers that wait for op, which must not be changed any more.
+// It does not block.
+func (w *waiters) publish(op *ledger.Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for wt := range w.byID[op.ID] {
@@ -76,7 +79,7 @@ func (w *waiters) publish(op ledger.Operation) {
 		case <-wt.news: // an older one that was not read
 		default:
 		}
-		wt.news <- &op
+		wt.news <- op
 	}
 }
 
@@ -110,8 +113,8 @@ func (w *waiters) run(ctx context.Context) {
 			case <-time.After(pollIntervalAway):
 			}
 		}
-		for _, op := range changed {
-			w.publish(op)
+		for i := range changed {
+			w.publish(&changed[i])
 		}
 	}
 }
@@ -135,24 +138,30 @@ func (w *waiters) waited() []ledger.Waited {
 	return list
 }
 
-// await returns the operation when it is settled, or as it is when ctx ends.
-// What begin sets going, if it is given, cannot end unnoticed.
-func (w *waiters) await(ctx context.Context, op ledger.Operation, begin func()) ledger.Operation {
+// await returns the operation when it is settled, or as it is when ctx, the time
+// or leaving ends. What begin sets going, if it is given, cannot end unnoticed.
+func (w *waiters) await(ctx context.Context, op *ledger.Operation, wait time.Duration, leaving <-chan struct{}, begin func()) *ledger.Operation {
 	if settled(op) {
 		return op
 	}
-	wt, done := w.subscribe(op)
-	defer done()
+	wt := w.subscribe(op)
+	defer w.unsubscribe(wt)
+	over := time.NewTimer(wait)
+	defer over.Stop()
 	if begin != nil {
 		begin()
 	}
 	for {
 		select {
 		case news := <-wt.news:
-			if op = *news; settled(op) {
+			if op = news; settled(op) {
 				return op
 			}
 		case <-ctx.Done():
+			return op
+		case <-over.C:
+			return op
+		case <-leaving:
 			return op
 		}
 	}
@@ -160,6 +169,6 @@ func (w *waiters) await(ctx context.Context, op ledger.Operation, begin func()) 
 
 // settled reports whether waiting longer is no use: the operation is finished,
 // or a person must decide.
-func settled(op ledger.Operation) bool {
+func settled(op *ledger.Operation) bool {
 	return op.State.Final() || op.State == ledger.NeedsReview
 }
