@@ -24,8 +24,8 @@ type waiters struct {
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	byID map[string]map[*waiter]struct{} // operation id
-	wake chan struct{}                   // the first waiter has come
+	byID map[string]*waiter // operation id; others that wait for it are next
+	wake chan struct{}      // the first waiter has come
 }
 
 // waiter is one caller's wait for news of one operation.
@@ -33,10 +33,11 @@ type waiter struct {
 	tenant, id, key string
 	known           int64                  // revision
 	news            chan *ledger.Operation // holds the newest only; what it holds is not changed
+	before, next    *waiter                // of the same operation
 }
 
 func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
-	return &waiters{poll: poll, log: log, byID: map[string]map[*waiter]struct{}{}, wake: make(chan struct{}, 1)}
+	return &waiters{poll: poll, log: log, byID: map[string]*waiter{}, wake: make(chan struct{}, 1)}
 }
 
 // subscribe registers a wait for news after op. The caller must unsubscribe.
@@ -44,10 +45,10 @@ func (w *waiters) subscribe(op *ledger.Operation) *waiter {
 	wt := &waiter{tenant: op.Tenant, id: op.ID, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byID[op.ID] == nil {
-		w.byID[op.ID] = map[*waiter]struct{}{}
+	if wt.next = w.byID[op.ID]; wt.next != nil {
+		wt.next.before = wt
 	}
-	w.byID[op.ID][wt] = struct{}{}
+	w.byID[op.ID] = wt
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -59,8 +60,15 @@ func (w *waiters) subscribe(op *ledger.Operation) *waiter {
 func (w *waiters) unsubscribe(wt *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.byID[wt.id], wt)
-	if len(w.byID[wt.id]) == 0 {
+	if wt.next != nil {
+		wt.next.before = wt.before
+	}
+	switch {
+	case wt.before != nil:
+		wt.before.next = wt.next
+	case wt.next != nil:
+		w.byID[wt.id] = wt.next
+	default:
 		delete(w.byID, wt.id)
 	}
 }
@@ -70,7 +78,7 @@ func (w *waiters) unsubscribe(wt *waiter) {
 func (w *waiters) publish(op *ledger.Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for wt := range w.byID[op.ID] {
+	for wt := w.byID[op.ID]; wt != nil; wt = wt.next {
 		if wt.tenant != op.Tenant || op.Revision <= wt.known {
 			continue
 		}
@@ -125,13 +133,10 @@ func (w *waiters) waited() []ledger.Waited {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := make([]ledger.Waited, 0, len(w.byID))
-	for id, set := range w.byID {
-		entry := ledger.Waited{ID: id, Revision: -1}
-		for wt := range set {
-			entry.Tenant, entry.Key = wt.tenant, wt.key
-			if entry.Revision < 0 || wt.known < entry.Revision {
-				entry.Revision = wt.known
-			}
+	for id, first := range w.byID {
+		entry := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}
+		for wt := first.next; wt != nil; wt = wt.next {
+			entry.Revision = min(entry.Revision, wt.known)
 		}
 		list = append(list, entry)
 	}

@@ -110,3 +110,27 @@ func TestPollIsShared(t *testing.T) {
 		}
 	})
 }
+
+// Whoever leaves, in whatever order, takes nobody's news along.
+func TestWaitersLeaveInAnyOrder(t *testing.T) {
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		w := newWaiters(nil, slog.New(slog.DiscardHandler))
+		waiting := map[int]*waiter{}
+		for i := range 3 {
+			waiting[i] = w.subscribe(operation(ledger.Running, 1))
+		}
+		for i, leaves := range order {
+			w.unsubscribe(waiting[leaves])
+			delete(waiting, leaves)
+			w.publish(operation(ledger.Running, int64(i)+2))
+			for n, wt := range waiting {
+				if len(wt.news) != 1 {
+					t.Errorf("order %v: after %d left, %d has no news", order, leaves, n)
+				}
+			}
+			if n := len(w.waited()); n != min(len(waiting), 1) {
+				t.Errorf("order %v: %d operations are waited for by %d", order, n, len(waiting))
+			}
+		}
+	}
+}
