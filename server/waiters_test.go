@@ -23,8 +23,8 @@ func TestPublishWakesWaiters(t *testing.T) {
 		}
 		synctest.Wait()
 		w.publish(&ledger.Operation{Tenant: "globex", ID: "op", State: ledger.Succeeded, Revision: 9}) // another tenant's
-		w.publish(operation(ledger.Succeeded, 1))                                                     // no news
-		w.publish(operation(ledger.Unknown, 2))                                                       // not settled
+		w.publish(operation(ledger.Succeeded, 1))                                                      // no news
+		w.publish(operation(ledger.Unknown, 2))                                                        // not settled
 		synctest.Wait()
 		select {
 		case op := <-got:
