@@ -31,7 +31,7 @@ func (s *Server) judge(ctx context.Context, a *admission, req *oncewardv1.Reques
 	if err != nil {
 		return err
 	}
-	return refusalOf(a.decision)
+	return refusalOf(&a.decision)
 }
 
 // decide asks the policy, with the budgets as they are where it looks at them, but
@@ -55,7 +55,7 @@ func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request
 }
 
 // refusalOf is the refusal of a decision that denies, or nil.
-func refusalOf(d policy.Decision) error {
+func refusalOf(d *policy.Decision) error {
 	switch {
 	case d.Effect != policy.Deny:
 		return nil

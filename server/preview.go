@@ -19,7 +19,7 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 	if err := want(p, policy.Agent); err != nil {
 		return nil, err
 	}
-	a, err := s.screen(p, req.GetRequest())
+	a, err := s.screen(&admission{}, p, req.GetRequest())
 	var r *refusal
 	if a != nil && errors.As(err, &r) && r.reason == reasonPolicyDenied {
 		resp := &oncewardv1.PreviewActionResponse{}

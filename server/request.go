@@ -31,9 +31,10 @@ const (
 // RequestAction performs an action, or answers with what is known of it.
 func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	began, p := time.Now(), principalOf(ctx)
+	var room admission
 	a, err := (*admission)(nil), want(p, policy.Agent)
 	if err == nil {
-		a, err = s.screen(p, req)
+		a, err = s.screen(&room, p, req)
 	}
 	var answer *oncewardv1.RequestActionResponse
 	switch {
