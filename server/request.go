@@ -362,11 +362,14 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 		s.Log.Warn("request cannot be rendered", "action_type", spec.Type, "error", err)
 		return ledger.Opening{}, dispatch.Prepared{}, unrenderable(err)
 	}
+	// A copy: the operation is remembered for a while (replays), and must not hold
+	// the arguments, which are in prepared, in memory with it.
+	requestHash := prepared.RequestHash
 	opening := ledger.Opening{
 		Operation: ledger.Operation{
 			Tenant: a.principal.Tenant, ID: id, Key: a.key.Text, KeySource: a.key.Source.String(),
 			ActionType: spec.Type, AdapterVersion: spec.Version, ContractVersion: spec.Contract.Version,
-			ArgsHash: a.hash, RequestHash: &prepared.RequestHash,
+			ArgsHash: a.hash, RequestHash: &requestHash,
 			RequestedBy: a.principal.Actor, Run: fromRun(req.GetRun()),
 			IntentID: req.GetIntentId(), DistinctFrom: req.GetDistinctFromOperationId(),
 			Amount: d.Amount, Currency: d.Currency, Stage: d.Stage, PolicyVersion: d.Version, Rule: d.Rule,
