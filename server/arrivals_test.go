@@ -104,3 +104,25 @@ func TestArrivalsOfManyCalls(t *testing.T) {
 		check("none came", 0, []context.Context{h}, []context.Context{a, b, d, e, g})
 	})
 }
+
+// A message that comes at the very moment when its time is over is there: its call
+// is served, not ended.
+func TestArrivalAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &arrivals{arrival: 10 * time.Second, late: 1}
+		ctx, err := all.expect(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		arrived(ctx)
+		one, ok := ctx.Value(arrivalKey{}).(*arrival)
+		if !ok {
+			t.Fatal("the call has no arrival")
+		}
+		one.expired() // the timer had run out before it was stopped
+		if ctx.Err() != nil || all.lateNow() != 0 {
+			t.Errorf("the call is ended (%v), and %d are late", ctx.Err(), all.lateNow())
+		}
+	})
+}
