@@ -36,13 +36,14 @@ type admission struct {
 
 // same reports whether an operation is the one that is asked for: a key stands
 // for one action type and one set of arguments (L5).
-func (a *admission) same(op ledger.Operation) bool {
+func (a *admission) same(op *ledger.Operation) bool {
 	return op.ActionType == a.action.Spec.Type && op.ArgsHash == a.hash
 }
 
 // screen begins an admission with what needs no arguments: action type, policy.
-// Where the policy refuses there is an admission, too, with its decision.
-func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
+// Where the policy refuses there is an admission, too, with its decision. It is made
+// in room, which is the caller's, so that a request from memory needs no other.
+func (s *Server) screen(room *admission, p policy.Principal, req *oncewardv1.RequestActionRequest) (*admission, error) {
 	if err := checkTexts(req); err != nil {
 		return nil, err
 	}
@@ -54,9 +55,9 @@ func (s *Server) screen(p policy.Principal, req *oncewardv1.RequestActionRequest
 	if err != nil {
 		return nil, err
 	}
-	a := &admission{principal: p, action: action, policy: s.Policies(p.Tenant), terms: terms}
-	a.decision = a.policy.DecideType(p, &action.Spec)
-	return a, refusalOf(a.decision)
+	room.principal, room.action, room.policy, room.terms = p, action, s.Policies(p.Tenant), terms
+	room.decision = room.policy.DecideType(p, &action.Spec)
+	return room, refusalOf(&room.decision)
 }
 
 // admitArguments completes an admission with the arguments and the key.

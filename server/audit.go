@@ -129,7 +129,7 @@ func toEvent(e ledger.AuditEvent) *oncewardv1.AuditEvent {
 	}
 	if c := e.Context; c != nil {
 		out.Context = &oncewardv1.EventContext{
-			ActionType: c.ActionType, KeyHash: c.KeyHash, Run: toRun(c.Run), Decision: c.Decision, Reason: c.Reason, Rule: c.Rule,
+			ActionType: c.ActionType, KeyHash: c.KeyHash, Run: setRun(new(oncewardv1.RunContext), &c.Run), Decision: c.Decision, Reason: c.Reason, Rule: c.Rule,
 			PolicyVersion: c.PolicyVersion, Stage: toStage(c.Stage), Amount: c.Amount, Currency: c.Currency,
 		}
 	}

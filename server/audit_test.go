@@ -63,7 +63,7 @@ func newRecordServer(t *testing.T) (*Server, *recordBook) {
 
 // by is the context of a call of somebody of acme.
 func by(t *testing.T, roles ...policy.Role) context.Context {
-	return context.WithValue(t.Context(), principalKey{}, policy.Principal{Tenant: "acme", Actor: "ann", Roles: roles})
+	return &caller{Context: t.Context(), principal: policy.Principal{Tenant: "acme", Actor: "ann", Roles: roles}}
 }
 
 func wantRefusal(t *testing.T, what string, err error, code codes.Code, reason, says string) {

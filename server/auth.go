@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -74,11 +75,30 @@ var (
 
 type principalKey struct{}
 
+// caller is the context of a call, with who asks.
+type caller struct {
+	context.Context
+	principal policy.Principal
+	// encoded is how the answer is encoded ([encodedAnswer]), where the handler
+	// knows it; written before it returns, and read after.
+	encoded mem.Buffer
+}
+
+// Value implements context.Context.
+func (c *caller) Value(key any) any {
+	if key == (principalKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
 // principalOf returns who asks. Interceptors have put it there; without one the
 // zero Principal is denied everything.
 func principalOf(ctx context.Context) policy.Principal {
-	p, _ := ctx.Value(principalKey{}).(policy.Principal)
-	return p
+	if c, ok := ctx.Value(principalKey{}).(*caller); ok {
+		return c.principal
+	}
+	return policy.Principal{}
 }
 
 // open says which methods want no credential: health checks, and reflection,
@@ -95,7 +115,7 @@ func (s *Server) authenticate(ctx context.Context, method string) (context.Conte
 	if err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, principalKey{}, p), nil
+	return &caller{Context: ctx, principal: p}, nil
 }
 
 // identify says who asks. again: once more, in the middle of a call.
@@ -186,7 +206,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return resp, err
 	}
 	s.denials.role(authenticated, info.FullMethod, err)
-	return resp, toStatus(ctx, s.Log, err)
+	return encodedAnswerOf(authenticated, resp), toStatus(ctx, s.Log, err)
 }
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {

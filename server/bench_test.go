@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/onceward/onceward/actions"
@@ -209,6 +212,9 @@ func callIn(ctx context.Context, s *Server, req *oncewardv1.RequestActionRequest
 	resp, err := s.unary(ctx, req, info, func(ctx context.Context, req any) (any, error) {
 		return s.RequestAction(ctx, req.(*oncewardv1.RequestActionRequest))
 	})
+	if encoded, ok := resp.(*encodedAnswer); ok {
+		return encoded.RequestActionResponse, err
+	}
 	answer, _ := resp.(*oncewardv1.RequestActionResponse)
 	return answer, err
 }
@@ -248,6 +254,45 @@ func BenchmarkRequestAction(b *testing.B) {
 		for b.Loop() {
 			i++
 			ask(b, s, refundRequest(strconv.Itoa(i), refundArguments), false)
+		}
+	})
+}
+
+// BenchmarkCall is a whole call over gRPC, its client included: count its
+// allocations, not its time.
+func BenchmarkCall(b *testing.B) {
+	s := newFastServer(b, newMemoryLedger(), quiet(), nil)
+	listener, server := bufconn.Listen(1<<20), s.GRPC()
+	go func() { _ = server.Serve(listener) }()
+	b.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	client := oncewardv1.NewActionServiceClient(conn)
+	ctx := metadata.AppendToOutgoingContext(b.Context(), "authorization", "Bearer acme")
+	ask := func(b *testing.B, key string, replayed bool) {
+		b.Helper()
+		resp, err := client.RequestAction(ctx, refundRequest(key, refundArguments))
+		if err != nil || resp.GetReplayed() != replayed {
+			b.Fatalf("got %v, %v", resp, err)
+		}
+	}
+	b.Run("replay", func(b *testing.B) {
+		ask(b, "key-1", false)
+		b.ReportAllocs()
+		for b.Loop() {
+			ask(b, "key-1", true)
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			i++
+			ask(b, "new-"+strconv.Itoa(i), false)
 		}
 	})
 }

@@ -12,24 +12,38 @@ import (
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
 
+// operationMessage is a message with the parts that nearly every one has: together
+// they are one allocation.
+type operationMessage struct {
+	operation                                oncewardv1.Operation
+	run                                      oncewardv1.RunContext
+	receipt                                  oncewardv1.Receipt
+	created, updated, nextAttempt, windowEnd timestamppb.Timestamp
+}
+
 // toOperation is the one place where the ledger's row becomes the contract's
 // message.
-func toOperation(op ledger.Operation) *oncewardv1.Operation {
-	out := &oncewardv1.Operation{
+func toOperation(op *ledger.Operation) *oncewardv1.Operation {
+	var hash [2 * len(op.ArgsHash)]byte
+	hex.Encode(hash[:], op.ArgsHash[:])
+	whole := &operationMessage{operation: oncewardv1.Operation{
 		Id: op.ID, Tenant: op.Tenant, ActionType: op.ActionType,
 		IdempotencyKey: op.Key, KeySource: toKeySource(op.KeySource),
-		ArgumentsHash: hex.EncodeToString(op.ArgsHash[:]),
+		ArgumentsHash: string(hash[:]),
 		State:         toState(op.State), Effect: toEffect(op.Effect),
 		Failure: toFailure(op.Failure), Review: toReview(op.Review), Incident: op.Incident,
-		RequestedBy: op.RequestedBy, Run: toRun(op.Run),
-		IntentId: op.IntentID, DistinctFromOperationId: op.DistinctFrom,
-		CreatedAt: toTime(op.CreatedAt), UpdatedAt: toTime(op.UpdatedAt),
+		RequestedBy: op.RequestedBy,
+		IntentId:    op.IntentID, DistinctFromOperationId: op.DistinctFrom,
 		ProviderReference: op.ProviderReference, Reason: op.Reason,
-		NextAttemptAt: toTime(op.NextAttemptAt), WindowEndsAt: toTime(op.WindowEndsAt),
 		Amount: op.Amount, Currency: op.Currency, Stage: toStage(op.Stage), PolicyVersion: op.PolicyVersion, Rule: op.Rule,
-	}
+	}}
+	out := &whole.operation
+	out.Run = setRun(&whole.run, &op.Run)
+	out.CreatedAt, out.UpdatedAt = setTime(&whole.created, op.CreatedAt), setTime(&whole.updated, op.UpdatedAt)
+	out.NextAttemptAt, out.WindowEndsAt = setTime(&whole.nextAttempt, op.NextAttemptAt), setTime(&whole.windowEnd, op.WindowEndsAt)
 	if op.State == ledger.Succeeded {
-		out.Receipt = &oncewardv1.Receipt{ProviderReference: op.ProviderReference, Json: string(op.Receipt)}
+		out.Receipt = &whole.receipt
+		out.Receipt.ProviderReference, out.Receipt.Json = op.ProviderReference, string(op.Receipt)
 	}
 	for _, a := range op.Attempts {
 		out.Attempts = append(out.Attempts, &oncewardv1.Attempt{
@@ -39,6 +53,15 @@ func toOperation(op ledger.Operation) *oncewardv1.Operation {
 	return out
 }
 
+// setTime sets a message to a time and returns it, or nil where there is no time.
+func setTime(m *timestamppb.Timestamp, t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	m.Seconds, m.Nanos = t.Unix(), int32(t.Nanosecond())
+	return m
+}
+
 func toTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -46,15 +69,15 @@ func toTime(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-func toRun(r ledger.Run) *oncewardv1.RunContext {
-	r.TraceParent = "" // it is no caller's
-	if r == (ledger.Run{}) {
+// setRun sets a message to a request's context and returns it, or nil where the
+// request had none.
+func setRun(m *oncewardv1.RunContext, r *ledger.Run) *oncewardv1.RunContext {
+	if *r == (ledger.Run{TraceParent: r.TraceParent}) { // which is no caller's
 		return nil
 	}
-	return &oncewardv1.RunContext{
-		RunId: r.RunID, StepId: r.StepID, Attempt: int32(r.Attempt), ToolCallId: r.ToolCallID, ToolVersion: r.ToolVersion, Agent: r.Agent,
-		Instance: r.Instance,
-	}
+	m.RunId, m.StepId, m.Attempt, m.Instance = r.RunID, r.StepID, int32(r.Attempt), r.Instance
+	m.ToolCallId, m.ToolVersion, m.Agent = r.ToolCallID, r.ToolVersion, r.Agent
+	return m
 }
 
 func fromRun(r *oncewardv1.RunContext) ledger.Run {

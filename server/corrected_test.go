@@ -38,11 +38,11 @@ func TestCorrectedWhileACallerWaits(t *testing.T) {
 			answers := make(chan answer, 1)
 			go func() {
 				resp, err := s.respond(t.Context(), &oncewardv1.RequestActionRequest{Wait: durationpb.New(time.Minute)},
-					found{op: asked, disposition: oncewardv1.Disposition_DISPOSITION_JOINED})
+					found{op: &asked, disposition: oncewardv1.Disposition_DISPOSITION_JOINED})
 				answers <- answer{resp, err}
 			}()
 			<-s.waiters.wake // it waits
-			s.waiters.publish(news)
+			s.waiters.publish(&news)
 			got := <-answers
 			var reused *ledger.KeyReusedError
 			if refused := errors.As(got.err, &reused); refused != test.refused {

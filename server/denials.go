@@ -91,6 +91,9 @@ func (d *denials) credential(ctx context.Context, method string, err error) {
 
 // role notes a call that was refused because the principal lacks a role.
 func (d *denials) role(ctx context.Context, method string, err error) {
+	if err == nil {
+		return
+	}
 	var r *refusal
 	if !errors.As(err, &r) || r.reason != reasonRoleRequired || errors.As(err, &recordedError{}) {
 		return

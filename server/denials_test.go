@@ -61,7 +61,7 @@ func TestRefusedCredentialsArePassedOn(t *testing.T) {
 		d.credential(t.Context(), aMethod, &CredentialError{Err: ErrBadCredential, Why: "expired"})
 		d.credential(t.Context(), aMethod, &CredentialError{Err: ErrTenantInactive, Why: "off", Tenant: "acme", Actor: "planner"})
 		d.credential(t.Context(), aMethod, ErrBadCredential)
-		ctx := context.WithValue(t.Context(), principalKey{}, policy.Principal{Tenant: "acme", Actor: "rita"})
+		ctx := &caller{Context: t.Context(), principal: policy.Principal{Tenant: "acme", Actor: "rita"}}
 		d.role(ctx, aMethod, want(policy.Principal{}, policy.Agent))
 		d.role(ctx, aMethod, refuse(codes.NotFound, reasonOperationNotFound, "no such operation")) // is no question of roles
 		d.role(ctx, aMethod, nil)

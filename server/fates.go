@@ -80,11 +80,11 @@ func (f *fates) remember(operationID string, e *fateEntry) {
 
 // done notes how a call about an operation ended: ctx is the caller's, op what it
 // is answered with.
-func (f *fates) done(ctx context.Context, op ledger.Operation) {
+func (f *fates) done(ctx context.Context, op *ledger.Operation) {
 	f.ended(op.ID, fateOf(ctx, op))
 }
 
-func fateOf(ctx context.Context, op ledger.Operation) fate {
+func fateOf(ctx context.Context, op *ledger.Operation) fate {
 	switch err := ctx.Err(); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return leftByDeadline

@@ -12,7 +12,7 @@ import (
 
 func TestFates(t *testing.T) {
 	t.Parallel()
-	finished, running := ledger.Operation{ID: "op", State: ledger.Succeeded}, ledger.Operation{ID: "op", State: ledger.Running}
+	finished, running := &ledger.Operation{ID: "op", State: ledger.Succeeded}, &ledger.Operation{ID: "op", State: ledger.Running}
 	for name, tt := range map[string]struct {
 		end  func(ctx context.Context, f *fates)
 		want fate
@@ -31,7 +31,7 @@ func TestFates(t *testing.T) {
 		"a person must decide": {func(ctx context.Context, f *fates) {
 			ctx, cancel := context.WithTimeout(ctx, answerMargin) // which is time enough: nothing was waited for
 			defer cancel()
-			f.done(ctx, ledger.Operation{ID: "op", State: ledger.NeedsReview})
+			f.done(ctx, &ledger.Operation{ID: "op", State: ledger.NeedsReview})
 		}, toldToWait},
 		"its deadline cut the wait": {func(ctx context.Context, f *fates) {
 			ctx, cancel := context.WithTimeout(ctx, answerMargin)
@@ -92,12 +92,12 @@ func TestFatesAreBounded(t *testing.T) {
 	for i := range maxFates + more {
 		id := fmt.Sprint(i)
 		f.arrived(id)
-		f.done(t.Context(), ledger.Operation{ID: id, State: ledger.Succeeded})
+		f.done(t.Context(), &ledger.Operation{ID: id, State: ledger.Succeeded})
 	}
 	if len(f.known) != maxFates || len(f.order) != maxFates {
 		t.Errorf("%d operations are known, in %d places; want %d", len(f.known), len(f.order), maxFates)
 	}
-	f.done(t.Context(), ledger.Operation{ID: "0"}) // forgotten meanwhile
+	f.done(t.Context(), &ledger.Operation{ID: "0"}) // forgotten meanwhile
 	for id, want := range map[string]fate{"0": fateUnknown, fmt.Sprint(more + 1): answered, fmt.Sprint(maxFates + more - 1): answered} {
 		if got, _ := f.arrived(id); got != want {
 			t.Errorf("operation %s: fate %d, want %d", id, got, want)

@@ -31,7 +31,7 @@ func (s *Server) judge(ctx context.Context, a *admission, req *oncewardv1.Reques
 	if err != nil {
 		return err
 	}
-	return refusalOf(a.decision)
+	return refusalOf(&a.decision)
 }
 
 // decide asks the policy, with the budgets as they are where it looks at them, but
@@ -55,7 +55,7 @@ func (s *Server) decide(ctx context.Context, p *policy.Policy, r *policy.Request
 }
 
 // refusalOf is the refusal of a decision that denies, or nil.
-func refusalOf(d policy.Decision) error {
+func refusalOf(d *policy.Decision) error {
 	switch {
 	case d.Effect != policy.Deny:
 		return nil
@@ -211,7 +211,7 @@ func budgetRefusal(e *ledger.BudgetExhaustedError) *refusal {
 
 // intentRefusal points a planner at the operation that holds its intent.
 func intentRefusal(e *ledger.IntentHeldError) *refusal {
-	step := nextStep(e.Holder, time.Now())
+	step := nextStep(&e.Holder, time.Now())
 	r := refuse(codes.FailedPrecondition, reasonIntentOpen,
 		"operation %s (%s, %s) is open under the same intent %s; nothing was recorded or sent: ask for that operation, do not request the action in another way",
 		e.Holder.ID, e.Holder.ActionType, e.Holder.State, e.Intent)

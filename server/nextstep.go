@@ -11,7 +11,7 @@ import (
 
 // nextStep tells a planner what to do about an operation, in a sentence that is
 // safe to pass on to a user: it names no provider, no error text, no key.
-func nextStep(op ledger.Operation, now time.Time) *oncewardv1.NextStep {
+func nextStep(op *ledger.Operation, now time.Time) *oncewardv1.NextStep {
 	kind, message := nextStepOf(op)
 	step := &oncewardv1.NextStep{Kind: kind, Message: message}
 	if kind == oncewardv1.NextStepKind_NEXT_STEP_KIND_WAIT {
@@ -20,7 +20,7 @@ func nextStep(op ledger.Operation, now time.Time) *oncewardv1.NextStep {
 	return step
 }
 
-func nextStepOf(op ledger.Operation) (oncewardv1.NextStepKind, string) {
+func nextStepOf(op *ledger.Operation) (oncewardv1.NextStepKind, string) {
 	switch op.State {
 	case ledger.Succeeded:
 		return oncewardv1.NextStepKind_NEXT_STEP_KIND_DONE, "The action was performed."

@@ -29,7 +29,7 @@ func TestNextStep(t *testing.T) {
 	now := time.Now()
 	messages := map[string]string{}
 	for _, test := range tests {
-		step := nextStep(test.op, now)
+		step := nextStep(&test.op, now)
 		if step.GetKind() != test.want || step.GetMessage() == "" {
 			t.Errorf("%s: got %v", test.name, step)
 		}
@@ -42,7 +42,7 @@ func TestNextStep(t *testing.T) {
 	if messages["unknown"] == messages["running"] || messages["unknown"] == messages["restored"] || messages["approval"] == messages["inconclusive"] {
 		t.Error("different situations are told alike")
 	}
-	later := nextStep(ledger.Operation{State: ledger.Pending, NextAttemptAt: now.Add(90 * time.Second)}, now)
+	later := nextStep(&ledger.Operation{State: ledger.Pending, NextAttemptAt: now.Add(90 * time.Second)}, now)
 	if later.GetRetryAfter().AsDuration() != 90*time.Second {
 		t.Errorf("retry_after %v, want the time of the next attempt", later.GetRetryAfter())
 	}

@@ -49,7 +49,7 @@ func (s *Server) GetOperation(ctx context.Context, req *oncewardv1.GetOperationR
 	if err != nil {
 		return nil, err
 	}
-	resp := &oncewardv1.GetOperationResponse{Operation: toOperation(op), NextStep: nextStep(op, time.Now())}
+	resp := &oncewardv1.GetOperationResponse{Operation: toOperation(&op), NextStep: nextStep(&op, time.Now())}
 	if op.State == ledger.Succeeded && s.SignReceipt != nil {
 		if resp.SignedReceipt, err = s.SignReceipt(op); err != nil {
 			return nil, err
@@ -92,8 +92,8 @@ func (s *Server) ListOperations(ctx context.Context, req *oncewardv1.ListOperati
 		ops = ops[:size]
 		resp.NextPageToken = pageToken(ops[size-1].ID, bound)
 	}
-	for _, op := range ops {
-		resp.Operations = append(resp.Operations, toOperation(op))
+	for i := range ops {
+		resp.Operations = append(resp.Operations, toOperation(&ops[i]))
 	}
 	return resp, nil
 }
@@ -175,10 +175,10 @@ func (s *Server) WatchOperation(req *oncewardv1.WatchOperationRequest, stream gr
 	if err != nil {
 		return err
 	}
-	news, done := s.waiters.subscribe(op)
-	defer done()
+	news := s.waiters.subscribe(&op)
+	defer s.waiters.unsubscribe(news)
 	for {
-		if err := stream.Send(&oncewardv1.WatchOperationResponse{Operation: toOperation(op)}); err != nil {
+		if err := stream.Send(&oncewardv1.WatchOperationResponse{Operation: toOperation(&op)}); err != nil {
 			return err
 		}
 		if op.State.Final() {
@@ -216,7 +216,7 @@ func (s *Server) CancelOperation(ctx context.Context, req *oncewardv1.CancelOper
 		return nil, err
 	}
 	if op.State == ledger.Failed && op.LastEvent == ledger.Cancel {
-		return &oncewardv1.CancelOperationResponse{Operation: toOperation(op)}, nil
+		return &oncewardv1.CancelOperationResponse{Operation: toOperation(&op)}, nil
 	}
 	waitsForApproval := op.State == ledger.NeedsReview && op.Review.Open() && op.Review.Reason == ledger.ApprovalRequired
 	if op.State != ledger.Pending && !waitsForApproval {
@@ -238,5 +238,5 @@ func (s *Server) CancelOperation(ctx context.Context, req *oncewardv1.CancelOper
 		return nil, err
 	}
 	s.Changed(cancelled)
-	return &oncewardv1.CancelOperationResponse{Operation: toOperation(cancelled)}, nil
+	return &oncewardv1.CancelOperationResponse{Operation: toOperation(&cancelled)}, nil
 }

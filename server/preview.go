@@ -19,7 +19,7 @@ func (s *Server) PreviewAction(ctx context.Context, req *oncewardv1.PreviewActio
 	if err := want(p, policy.Agent); err != nil {
 		return nil, err
 	}
-	a, err := s.screen(p, req.GetRequest())
+	a, err := s.screen(&admission{}, p, req.GetRequest())
 	var r *refusal
 	if a != nil && errors.As(err, &r) && r.reason == reasonPolicyDenied {
 		resp := &oncewardv1.PreviewActionResponse{}
@@ -109,12 +109,12 @@ func (s *Server) previewExisting(ctx context.Context, a *admission, resp *oncewa
 	case errors.Is(err, ledger.ErrNotFound):
 		return false, nil
 	case errors.As(err, &reused) && a.corrects != nil && a.corrects.ID == reused.Existing.ID:
-		resp.Existing = toOperation(reused.Existing)
+		resp.Existing = toOperation(&reused.Existing)
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	resp.Existing = toOperation(existing)
+	resp.Existing = toOperation(&existing)
 	resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_JOIN, "It would join the operation that holds its key, which is not finished."
 	if existing.State.Final() {
 		resp.Outcome, resp.Explanation = oncewardv1.PreviewOutcome_PREVIEW_OUTCOME_REPLAY, "It would be answered from the operation that holds its key; nothing would be sent."

@@ -51,8 +51,8 @@ func (s *Server) denyRequest(ctx context.Context, p policy.Principal, a *admissi
 	if a != nil {
 		d.Stage, d.PolicyVersion, d.Rule = a.decision.Stage, a.policy.Version(), a.decision.Rule
 		d.Key, d.Amount, d.Currency = a.key.Text, a.decision.Amount, a.decision.Currency
-		if a.hash != (ledger.Hash{}) {
-			d.ArgsHash = &a.hash
+		if hash := a.hash; hash != (ledger.Hash{}) {
+			d.ArgsHash = &hash
 		}
 	}
 	r := toRefusal(ctx, err)

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/onceward/onceward/ledger"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
 )
@@ -68,6 +71,7 @@ type remembered struct {
 	// getting it now.
 	text   [sha256.Size]byte
 	answer *oncewardv1.RequestActionResponse
+	wire   mem.Buffer // answer, encoded; nil where it cannot be
 }
 
 // newReplays makes a memory of at most so many bytes: zero means the default,
@@ -91,22 +95,23 @@ func (r *replays) get(tenant, key string) *ledger.Operation {
 	return nil
 }
 
-// getByText is get, with the ready answer, for a request whose arguments are
+// getByText is get, with the ready answer, and how it is encoded, for a request whose arguments are
 // byte for byte a text that was checked before ([replays.checked]). It returns
 // nil for any other.
-func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncewardv1.RequestActionResponse) {
+func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
 	r.mu.Lock()
 	e := r.answering(tenant, key)
 	if e == nil || e.answer == nil {
 		r.mu.Unlock()
-		return nil, nil
+		return nil, nil, nil
 	}
-	op, answer, checked := e.op, e.answer, e.text
+	op, answer, wire = e.op, e.answer, e.wire
+	checked := e.text
 	r.mu.Unlock()
-	if sha256.Sum256([]byte(text)) != checked {
-		return nil, nil
+	if textHash(text) != checked {
+		return nil, nil, nil
 	}
-	return op, answer
+	return op, answer, wire
 }
 
 // checked notes that a text of arguments passed every check for the action type
@@ -114,7 +119,11 @@ func (r *replays) getByText(tenant, key, text string) (*ledger.Operation, *oncew
 // need not be parsed and validated again: both depend on nothing else
 // ([actions.Adapter.Validate]). Of the text only its hash is kept.
 func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.RequestActionResponse) {
-	sum := sha256.Sum256([]byte(text))
+	sum := textHash(text)
+	var wire mem.Buffer
+	if encoded, err := proto.Marshal(answer); err == nil { // else it is said when the answer is sent
+		wire = mem.SliceBuffer(encoded)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
@@ -123,11 +132,21 @@ func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.
 	}
 	if e.answer == nil {
 		more := answerOverhead + len(op.Receipt)
+		if wire != nil {
+			more += wire.Len()
+		}
 		e.bytes += more
 		r.bytes += more
 	}
-	e.text, e.answer = sum, answer
+	e.text, e.answer, e.wire = sum, answer, wire
 	r.trim(time.Now())
+}
+
+// textHash is the SHA-256 of a text. The usual size of arguments is copied on the
+// stack.
+func textHash(text string) [sha256.Size]byte {
+	var room [512]byte
+	return sha256.Sum256(append(room[:0], text...))
 }
 
 func (r *replays) answering(tenant, key string) *remembered {
@@ -138,8 +157,9 @@ func (r *replays) answering(tenant, key string) *remembered {
 	return e
 }
 
-// observe takes note of an operation as the ledger has it.
-func (r *replays) observe(op ledger.Operation) {
+// observe takes note of an operation as the ledger has it, which must not be changed
+// any more.
+func (r *replays) observe(op *ledger.Operation) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,13 +181,13 @@ func (r *replays) observe(op ledger.Operation) {
 
 // answersFor reports whether a finished operation certainly answers for its key
 // still. Near the end of its window the ledger decides, by its own clock.
-func (r *replays) answersFor(op ledger.Operation) bool {
+func (r *replays) answersFor(op *ledger.Operation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answers(op, time.Now())
 }
 
-func (r *replays) answers(op ledger.Operation, now time.Time) bool {
+func (r *replays) answers(op *ledger.Operation, now time.Time) bool {
 	now = now.Add(r.ahead)
 	if op.UpdatedAt.After(now) {
 		now = op.UpdatedAt
@@ -175,10 +195,14 @@ func (r *replays) answers(op ledger.Operation, now time.Time) bool {
 	return op.WindowEndsAt.Sub(now) >= replayMargin
 }
 
-func (r *replays) add(op ledger.Operation, now time.Time) {
-	// As a read by key has it, so that an answer does not tell where it came from.
-	op.Attempts, op.Review = nil, nil
-	e := &remembered{op: &op, since: now, bytes: sizeOf(&op)}
+func (r *replays) add(op *ledger.Operation, now time.Time) {
+	if op.Attempts != nil || op.Review != nil {
+		// As a read by key has it, so that an answer does not tell where it came from.
+		bare := *op
+		bare.Attempts, bare.Review = nil, nil
+		op = &bare
+	}
+	e := &remembered{op: op, since: now, bytes: sizeOf(op)}
 	if e.bytes > r.limit {
 		return
 	}
@@ -196,7 +220,7 @@ func (r *replays) add(op ledger.Operation, now time.Time) {
 func (r *replays) drop(e *remembered) {
 	delete(r.byKey, replayKey{e.op.Tenant, e.op.Key})
 	r.bytes += replayOverhead - e.bytes
-	e.op, e.answer, e.bytes = nil, nil, replayOverhead
+	e.op, e.answer, e.wire, e.bytes = nil, nil, nil, replayOverhead
 }
 
 // trim forgets what has ended, and what is too much.

@@ -190,14 +190,17 @@ func succeeded(key string, window time.Duration) ledger.Operation {
 	}
 }
 
+// see is observe, of a copy.
+func (r *replays) see(op ledger.Operation) { r.observe(&op) }
+
 func TestReplaysEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplays(0)
 		known := func(key string) bool { return r.get("acme", key) != nil }
-		r.observe(succeeded("long", time.Hour))
-		r.observe(succeeded("short", replayMargin-1)) // never remembered
-		r.observe(succeeded("just", replayMargin))
+		r.see(succeeded("long", time.Hour))
+		r.see(succeeded("short", replayMargin-1)) // never remembered
+		r.see(succeeded("just", replayMargin))
 		if !known("long") || known("short") || !known("just") {
 			t.Errorf("long %v, short %v, just %v", known("long"), known("short"), known("just"))
 		}
@@ -213,11 +216,12 @@ func TestReplaysEnd(t *testing.T) {
 		if known("long") || known("just") {
 			t.Error("remembered for more than a minute")
 		}
-		r.observe(succeeded("new", time.Hour))
+		r.see(succeeded("new", time.Hour))
 		if len(r.byKey) != 1 || r.first != r.latest || r.bytes != r.first.bytes {
 			t.Errorf("%d entries of %d bytes stay behind", len(r.byKey), r.bytes)
 		}
-		if !r.answersFor(succeeded("long", replayMargin)) || r.answersFor(succeeded("short", replayMargin-1)) {
+		long, short := succeeded("long", replayMargin), succeeded("short", replayMargin-1)
+		if !r.answersFor(&long) || r.answersFor(&short) {
 			t.Error("answersFor disagrees")
 		}
 	})
@@ -231,16 +235,16 @@ func TestReplaysKnowTheDatabasesClock(t *testing.T) {
 		r := newReplays(0)
 		late := succeeded("late", time.Hour)
 		time.Sleep(time.Hour - replayMargin + 1)
-		if r.observe(late); r.get("acme", "late") != nil {
+		if r.see(late); r.get("acme", "late") != nil {
 			t.Error("remembered to the end of its window")
 		}
 		ahead := succeeded("ahead", 30*time.Minute)
 		ahead.UpdatedAt = ahead.UpdatedAt.Add(29 * time.Minute)
-		if r.observe(ahead); r.get("acme", "ahead") != nil {
+		if r.see(ahead); r.get("acme", "ahead") != nil {
 			t.Error("remembered although the window ends in a minute by the database's clock")
 		}
 		// The clock of the database is known from then on.
-		if r.observe(succeeded("read", 30*time.Minute)); r.get("acme", "read") != nil {
+		if r.see(succeeded("read", 30*time.Minute)); r.get("acme", "read") != nil {
 			t.Error("the database's clock is forgotten")
 		}
 	})
@@ -257,32 +261,32 @@ func TestReplaysFollowTheOperation(t *testing.T) {
 		incident.Incident, incident.Revision = "two receipts", 3
 		reused.ID, reused.State, reused.Revision = "another", ledger.Running, 1
 
-		r.observe(failed)
+		r.see(failed)
 		if r.get("acme", "failed") != nil {
 			t.Error("a failed operation is remembered")
 		}
-		r.observe(op)
-		r.observe(running) // late news
+		r.see(op)
+		r.see(running) // late news
 		if got := r.get("acme", "key"); got == nil || got.State != ledger.Succeeded {
 			t.Errorf("late news: %+v", got)
 		}
-		r.observe(incident)
+		r.see(incident)
 		if r.get("acme", "key") != nil {
 			t.Error("an operation with an incident is answered from memory")
 		}
-		r.observe(op) // a reading from before the incident
+		r.see(op) // a reading from before the incident
 		if r.get("acme", "key") != nil {
 			t.Error("an older reading hides the incident")
 		}
 		time.Sleep(replayLife)
-		r.observe(op)
-		r.observe(reused) // the key was set free, and taken
+		r.see(op)
+		r.see(reused) // the key was set free, and taken
 		if r.get("acme", "key") != nil {
 			t.Error("the operation that held the key before is remembered")
 		}
-		r.observe(succeeded("other", time.Hour))
+		r.see(succeeded("other", time.Hour))
 		time.Sleep(replayLife)
-		r.observe(running)
+		r.see(running)
 		if len(r.byKey) != 0 || r.first != nil || r.latest != nil || r.bytes != 0 {
 			t.Errorf("%d entries of %d bytes stay behind", len(r.byKey), r.bytes)
 		}
@@ -296,7 +300,7 @@ func TestReplaysAreBounded(t *testing.T) {
 	for i := range 5000 {
 		op := succeeded(strconv.Itoa(i), time.Hour)
 		op.Receipt = make([]byte, i%2000)
-		r.observe(op)
+		r.see(op)
 		if r.bytes > limit {
 			t.Fatalf("%d bytes after %d operations", r.bytes, i+1)
 		}
@@ -309,11 +313,11 @@ func TestReplaysAreBounded(t *testing.T) {
 	}
 	huge := succeeded("huge", time.Hour)
 	huge.Receipt = make([]byte, limit)
-	if r.observe(huge); r.get("acme", "huge") != nil || r.get("acme", "4999") == nil {
+	if r.see(huge); r.get("acme", "huge") != nil || r.get("acme", "4999") == nil {
 		t.Error("one that is larger than the whole must not push out the rest")
 	}
 	none := newReplays(-1)
-	if none.observe(succeeded("key", time.Hour)); none.get("acme", "key") != nil {
+	if none.see(succeeded("key", time.Hour)); none.get("acme", "key") != nil {
 		t.Error("remembered without memory")
 	}
 	size := reflect.TypeFor[remembered]().Size() + reflect.TypeFor[ledger.Operation]().Size() + reflect.TypeFor[replayKey]().Size()
@@ -329,7 +333,7 @@ func TestReplaysAreGivenBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.run(ctx); close(done) }()
-		r.observe(succeeded("key", time.Hour))
+		r.see(succeeded("key", time.Hour))
 		time.Sleep(2 * replayLife)
 		r.mu.Lock()
 		if len(r.byKey) != 0 || r.bytes != 0 {

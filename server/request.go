@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/onceward/onceward/actions"
@@ -30,9 +31,10 @@ const (
 // RequestAction performs an action, or answers with what is known of it.
 func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
 	began, p := time.Now(), principalOf(ctx)
+	var room admission
 	a, err := (*admission)(nil), want(p, policy.Agent)
 	if err == nil {
-		a, err = s.screen(p, req)
+		a, err = s.screen(&room, p, req)
 	}
 	var answer *oncewardv1.RequestActionResponse
 	switch {
@@ -53,12 +55,13 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 // answer performs an action that may be requested at all, or answers with what
 // is known of it.
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	if op, answer := s.repeated(a, req); answer != nil {
+	if op, answer, wire := s.repeated(a, req); answer != nil {
 		last, since := s.fates.arrived(op.ID)
-		s.fates.done(ctx, *op)
-		answer.Duplicate = s.explained(req, *op, last, since)
+		s.fates.done(ctx, op)
+		answer.Duplicate = s.explained(req, op, last, since)
 		s.spans.Link(ctx, op)
 		s.logAnswer(ctx, req, op, answer)
+		encodedIs(ctx, wire)
 		return answer, nil
 	}
 	if err := s.admitArguments(ctx, a, req); err != nil {
@@ -79,7 +82,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	op, disposition := s.await(ctx, found, req), found.disposition
 	s.fates.done(ctx, op)
 	if op.ArgsHash != found.op.ArgsHash {
-		return nil, &ledger.KeyReusedError{Existing: op}
+		return nil, &ledger.KeyReusedError{Existing: *op}
 	}
 	first := disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED || disposition == oncewardv1.Disposition_DISPOSITION_ACCEPTED
 	if disposition == oncewardv1.Disposition_DISPOSITION_EXECUTED && !settled(op) {
@@ -88,7 +91,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	if op.State == ledger.NeedsReview {
 		// The row alone does not have the question.
 		if full, err := s.Ledger.Get(ctx, op.Tenant, op.ID); err == nil {
-			op = full
+			op = &full
 		}
 	}
 	answer := &oncewardv1.RequestActionResponse{
@@ -102,9 +105,9 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 	}
 	if !first {
 		answer.Duplicate = s.explained(req, op, last, since)
-		s.spans.Link(ctx, &op)
+		s.spans.Link(ctx, op)
 	}
-	s.logAnswer(ctx, req, &op, answer)
+	s.logAnswer(ctx, req, op, answer)
 	return answer, nil
 }
 
@@ -120,7 +123,7 @@ func (s *Server) answerObserved(ctx context.Context, a *admission, req *onceward
 		var reused *ledger.KeyReusedError
 		switch {
 		case err == nil:
-			return s.respond(ctx, req, found{op: op, disposition: joins(op)})
+			return s.respond(ctx, req, found{op: &op, disposition: joins(&op)})
 		case errors.As(err, &reused):
 			return nil, err
 		}
@@ -154,7 +157,7 @@ func (s *Server) logAnswer(ctx context.Context, req *oncewardv1.RequestActionReq
 
 // found is the operation that a request is about.
 type found struct {
-	op          ledger.Operation
+	op          *ledger.Operation // not changed: memory and other callers may have it too
 	disposition oncewardv1.Disposition
 	// remembered is where memory has it, if it comes from there.
 	remembered *ledger.Operation
@@ -165,28 +168,28 @@ type found struct {
 // repeated finds the answer to a request whose arguments are byte for byte those
 // of one that was answered from memory before: they are known to be valid and to
 // be the operation's. It returns nil for any other. Only what looks at no
-// argument has been asked about the request so far.
-func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (*ledger.Operation, *oncewardv1.RequestActionResponse) {
+// argument has been asked about the request so far. The answer is encoded already,
+// but for why it is a duplicate, which is each caller's own.
+func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
 	form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson)
 	if !ok || req.GetCorrectsOperationId() != "" || req.GetDistinctFromOperationId() != "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	in := keyInput(a, req)
 	if a.action.Spec.KeyNeedsArguments(in) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	key, err := actions.ComposeKey(a.action.Spec, in)
 	if err != nil {
-		return nil, nil // it is said, with what else is wrong, in its turn
+		return nil, nil, nil // it is said, with what else is wrong, in its turn
 	}
-	op, ready := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
+	op, ready, wire := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
 	if ready == nil || op.ActionType != a.action.Spec.Type {
-		return nil, nil
+		return nil, nil, nil
 	}
-	// Many callers share what is in it; why it is a duplicate is each one's own.
 	return op, &oncewardv1.RequestActionResponse{
 		Operation: ready.GetOperation(), Replayed: ready.GetReplayed(), Disposition: ready.GetDisposition(), NextStep: ready.GetNextStep(),
-	}
+	}, wire
 }
 
 // find returns the operation that a request is about: from memory or, for what
@@ -197,10 +200,10 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 		return s.claim(ctx, a, req) // the ledger decides about corrections
 	}
 	if op := s.replays.get(a.principal.Tenant, a.key.Text); op != nil {
-		if !a.same(*op) {
+		if !a.same(op) {
 			return found{}, &ledger.KeyReusedError{Existing: *op}
 		}
-		return found{op: *op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
+		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
 	}
 	saysSo := req.GetRun().GetAttempt() > 1 || req.GetRetryCause() != oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED
 	if !saysSo && !s.repeats.likely() {
@@ -219,24 +222,21 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
 		return found{}, err
-	case err != nil, !a.same(op), op.State.Final() && !s.replays.answersFor(op):
+	case err != nil, !a.same(&op), op.State.Final() && !s.replays.answersFor(&op):
 		return s.claim(ctx, a, req)
 	}
-	s.replays.observe(op)
-	return found{op: op, disposition: joins(op)}, nil
+	s.replays.observe(&op)
+	return found{op: &op, disposition: joins(&op)}, nil
 }
 
 // await holds a request until its operation is settled or its wait is over.
-func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActionRequest) ledger.Operation {
+func (s *Server) await(ctx context.Context, f found, req *oncewardv1.RequestActionRequest) *ledger.Operation {
 	if settled(f.op) {
 		return f.op
 	}
-	ctx, span := s.spans.Within(ctx, "wait")
+	_, span := s.spans.Within(ctx, "wait")
 	defer span.End()
-	waiting, cancel := context.WithTimeout(ctx, waitOf(ctx, req))
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
-	op := s.waiters.await(waiting, f.op, f.begin)
+	op := s.waiters.await(ctx, f.op, waitOf(ctx, req), s.draining.Done(), f.begin)
 	s.replays.observe(op) // the news may be of another replica's work
 	return op
 }
@@ -267,7 +267,7 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 		if errors.Is(none, ledger.ErrNotFound) || errors.Is(none, ledger.ErrKeyExpired) {
 			return found{}, err // a claim would have to decide
 		}
-		return found{op: op, disposition: joins(op)}, none
+		return found{op: &op, disposition: joins(&op)}, none
 	}
 	claimedHere := false
 	defer func() {
@@ -290,21 +290,21 @@ func (s *Server) claim(ctx context.Context, a *admission, req *oncewardv1.Reques
 	op, created, err := s.Ledger.Open(claiming, opening)
 	endSpan(span, err)
 	if created {
-		s.tallies.executed(op)
+		s.tallies.executed(&op)
 	}
 	switch {
 	case err != nil:
 		op, err = s.correct(detached, a, opening, err)
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED}, err
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED}, err
 	case created && op.State == ledger.Running:
 		claimedHere = true
 		begin := func() { s.Dispatcher.Go(prepared, op, claimed, release) }
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED, begin: begin}, nil
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_EXECUTED, begin: begin}, nil
 	case created:
-		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
+		return found{op: &op, disposition: oncewardv1.Disposition_DISPOSITION_ACCEPTED}, nil
 	default:
-		s.replays.observe(op)
-		return found{op: op, disposition: joins(op)}, nil
+		s.replays.observe(&op)
+		return found{op: &op, disposition: joins(&op)}, nil
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *Server) admitClaim(ctx context.Context, a *admission, req *oncewardv1.R
 }
 
 // joins is what is done with a request whose operation existed before.
-func joins(op ledger.Operation) oncewardv1.Disposition {
+func joins(op *ledger.Operation) oncewardv1.Disposition {
 	if op.State.Final() {
 		return oncewardv1.Disposition_DISPOSITION_REPLAYED
 	}
@@ -350,7 +350,7 @@ func (s *Server) existing(ctx context.Context, a *admission) (ledger.Operation, 
 			return ledger.Operation{}, ledger.ErrKeyExpired
 		}
 		return ledger.Operation{}, ledger.ErrNotFound
-	case !a.same(op):
+	case !a.same(&op):
 		return ledger.Operation{}, &ledger.KeyReusedError{Existing: op}
 	default:
 		return op, nil
@@ -370,11 +370,14 @@ func (s *Server) opening(a *admission, req *oncewardv1.RequestActionRequest) (le
 		s.Log.Warn("request cannot be rendered", "action_type", spec.Type, "error", err)
 		return ledger.Opening{}, dispatch.Prepared{}, unrenderable(err)
 	}
+	// A copy: the operation is remembered for a while (replays), and must not hold
+	// the arguments, which are in prepared, in memory with it.
+	requestHash := prepared.RequestHash
 	opening := ledger.Opening{
 		Operation: ledger.Operation{
 			Tenant: a.principal.Tenant, ID: id, Key: a.key.Text, KeySource: a.key.Source.String(),
 			ActionType: spec.Type, AdapterVersion: spec.Version, ContractVersion: spec.Contract.Version,
-			ArgsHash: a.hash, RequestHash: &prepared.RequestHash,
+			ArgsHash: a.hash, RequestHash: &requestHash,
 			RequestedBy: a.principal.Actor, Run: fromRun(req.GetRun()),
 			IntentID: req.GetIntentId(), DistinctFrom: req.GetDistinctFromOperationId(),
 			Amount: d.Amount, Currency: d.Currency, Stage: d.Stage, PolicyVersion: d.Version, Rule: d.Rule,

@@ -46,7 +46,7 @@ func (s *Server) ListReviews(ctx context.Context, req *oncewardv1.ListReviewsReq
 		if err != nil {
 			return nil, err
 		}
-		item := &oncewardv1.ReviewItem{Operation: toOperation(op)}
+		item := &oncewardv1.ReviewItem{Operation: toOperation(&op)}
 		args, err := s.Dispatcher.StoredArguments(ctx, op)
 		switch {
 		case err == nil:
@@ -148,7 +148,7 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 			if err != nil {
 				return nil, err
 			}
-			return &oncewardv1.ResolveReviewResponse{Operation: toOperation(full)}, nil
+			return &oncewardv1.ResolveReviewResponse{Operation: toOperation(&full)}, nil
 		}
 		change.Decision.By = by
 		if by != p.Actor { // the record has everybody's name
@@ -180,14 +180,14 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 	if moved.State == ledger.Pending {
 		s.Dispatcher.Hasten(moved)
 	}
-	return &oncewardv1.ResolveReviewResponse{Operation: toOperation(moved)}, nil
+	return &oncewardv1.ResolveReviewResponse{Operation: toOperation(&moved)}, nil
 }
 
 // decided answers a decision on a review that was decided before.
 func (s *Server) decided(review ledger.Review, op ledger.Operation, decision ledger.Decision, req *oncewardv1.ResolveReviewRequest) (*oncewardv1.ResolveReviewResponse, error) {
 	same := decision != ledger.Confirmed || op.ProviderReference == req.GetConfirm().GetProviderReference()
 	if review.Decision == decision && same {
-		return &oncewardv1.ResolveReviewResponse{Operation: toOperation(op)}, nil
+		return &oncewardv1.ResolveReviewResponse{Operation: toOperation(&op)}, nil
 	}
 	r := refuse(codes.FailedPrecondition, reasonReviewDecided, "%s decided before: %s; the operation is %s", review.DecidedBy, review.Decision, op.State)
 	r.metadata = map[string]string{"decision": string(review.Decision), "decided_by": review.DecidedBy, "state": string(op.State)}

@@ -137,8 +137,8 @@ func New(o Options) *Server {
 // remembers it for duplicates. It does not block.
 func (s *Server) Changed(op ledger.Operation) {
 	// In this order: who was told asks again at once.
-	s.replays.observe(op)
-	s.waiters.publish(op)
+	s.replays.observe(&op)
+	s.waiters.publish(&op)
 }
 
 // Run wakes callers that wait for operations of other replicas, forgets replays
@@ -171,7 +171,7 @@ func (s *Server) GRPC() *grpc.Server {
 	options := append(s.Limits.options(),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
-		grpc.ForceServerCodecV2(newLenientCodec()),
+		grpc.ForceServerCodecV2(newCodec()),
 	)
 	for _, handler := range s.StatsHandlers {
 		options = append(options, grpc.StatsHandler(handler))

@@ -35,7 +35,7 @@ func (s *summed) Tallies(_ context.Context, tenant string, from, to time.Time, a
 
 // as is a context of a principal with these roles.
 func as(ctx context.Context, roles ...policy.Role) context.Context {
-	return context.WithValue(ctx, principalKey{}, policy.Principal{Tenant: "acme", Actor: "rita", Roles: roles})
+	return &caller{Context: ctx, principal: policy.Principal{Tenant: "acme", Actor: "rita", Roles: roles}}
 }
 
 func TestGetStatsSumsUp(t *testing.T) {

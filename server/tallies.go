@@ -81,14 +81,14 @@ func newTallies(add func(context.Context, string, []ledger.Tally) error, log *sl
 }
 
 // executed counts a request that made an operation.
-func (t *tallies) executed(op ledger.Operation) {
+func (t *tallies) executed(op *ledger.Operation) {
 	t.count(tallyKind{tenant: op.Tenant, actionType: op.ActionType, what: tallyExecuted}, "")
 }
 
 // duplicate counts a request whose operation existed, with its cause as
 // explained. What it would have spent counts unless the operation is known to
 // have had no effect: then a second one would not have had any either.
-func (t *tallies) duplicate(op ledger.Operation, cause oncewardv1.RetryCause, stated bool) {
+func (t *tallies) duplicate(op *ledger.Operation, cause oncewardv1.RetryCause, stated bool) {
 	kind := tallyKind{tenant: op.Tenant, actionType: op.ActionType, what: tallyDuplicate, cause: nameOfCause(cause), stated: stated}
 	t.metrics.Duplicate(op.Tenant, op.ActionType, kind.cause)
 	amount := ""
@@ -205,10 +205,22 @@ func decimal(amount *big.Rat) string {
 
 // nameOfCause is a cause as tallies have it; empty where it is not known.
 func nameOfCause(cause oncewardv1.RetryCause) string {
-	if cause == oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED {
-		return ""
+	switch cause {
+	case oncewardv1.RetryCause_RETRY_CAUSE_MODEL_RETRY:
+		return "model_retry"
+	case oncewardv1.RetryCause_RETRY_CAUSE_NETWORK_TIMEOUT:
+		return "network_timeout"
+	case oncewardv1.RetryCause_RETRY_CAUSE_TOOL_TIMEOUT:
+		return "tool_timeout"
+	case oncewardv1.RetryCause_RETRY_CAUSE_EXPLICIT_RETRY:
+		return "explicit_retry"
+	case oncewardv1.RetryCause_RETRY_CAUSE_CRASH_REPLAY:
+		return "crash_replay"
+	case oncewardv1.RetryCause_RETRY_CAUSE_QUEUE_REDELIVERY:
+		return "queue_redelivery"
+	case oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED:
 	}
-	return strings.ToLower(strings.TrimPrefix(cause.String(), causePrefix))
+	return ""
 }
 
 const causePrefix = "RETRY_CAUSE_"

@@ -59,8 +59,8 @@ func (b *tallyBook) counted() string {
 	return strings.Join(lines, "\n")
 }
 
-func paid(amount, currency string) ledger.Operation {
-	return ledger.Operation{Tenant: "acme", ActionType: "refund", State: ledger.Succeeded, Amount: amount, Currency: currency}
+func paid(amount, currency string) *ledger.Operation {
+	return &ledger.Operation{Tenant: "acme", ActionType: "refund", State: ledger.Succeeded, Amount: amount, Currency: currency}
 }
 
 func TestTalliesCountEachKind(t *testing.T) {

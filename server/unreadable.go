@@ -11,18 +11,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// lenientCodec passes on a message that cannot be read (no protobuf, or a text in
+// codec is gRPC's own, but for two things. It passes on a message that cannot be read (no protobuf, or a text in
 // it that is no UTF-8), empty and marked, so that it is answered as what it is:
 // the caller's fault. gRPC itself answers it before any interceptor runs, as an
-// internal error with the decoder's words.
-type lenientCodec struct {
+// internal error with the decoder's words. And it takes an encodedAnswer.
+type codec struct {
 	encoding.CodecV2
 }
 
-func newLenientCodec() lenientCodec { return lenientCodec{encoding.GetCodecV2(protocodec.Name)} }
+func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
 
 // Unmarshal implements encoding.CodecV2.
-func (c lenientCodec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	err := c.CodecV2.Unmarshal(data, v)
 	m, ok := v.(proto.Message)
 	if err == nil || !ok {
@@ -39,7 +39,7 @@ func unreadableMark() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, protowire.VarintType), 1)
 }
 
-// checkReadable refuses a message that lenientCodec has marked.
+// checkReadable refuses a message that codec has marked.
 func checkReadable(v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {

@@ -24,50 +24,61 @@ type waiters struct {
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	byID map[string]map[*waiter]struct{} // operation id
-	wake chan struct{}                   // the first waiter has come
+	byID map[string]*waiter // operation id; others that wait for it are next
+	wake chan struct{}      // the first waiter has come
 }
 
 // waiter is one caller's wait for news of one operation.
 type waiter struct {
-	tenant, key string
-	known       int64                  // revision
-	news        chan *ledger.Operation // holds the newest only
+	tenant, id, key string
+	known           int64                  // revision
+	news            chan *ledger.Operation // holds the newest only; what it holds is not changed
+	before, next    *waiter                // of the same operation
 }
 
 func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation, error), log *slog.Logger) *waiters {
-	return &waiters{poll: poll, log: log, byID: map[string]map[*waiter]struct{}{}, wake: make(chan struct{}, 1)}
+	return &waiters{poll: poll, log: log, byID: map[string]*waiter{}, wake: make(chan struct{}, 1)}
 }
 
-// subscribe registers a wait for news after op. The caller must call the
-// returned function.
-func (w *waiters) subscribe(op ledger.Operation) (*waiter, func()) {
-	wt := &waiter{tenant: op.Tenant, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
+// subscribe registers a wait for news after op. The caller must unsubscribe.
+func (w *waiters) subscribe(op *ledger.Operation) *waiter {
+	wt := &waiter{tenant: op.Tenant, id: op.ID, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byID[op.ID] == nil {
-		w.byID[op.ID] = map[*waiter]struct{}{}
+	if wt.next = w.byID[op.ID]; wt.next != nil {
+		wt.next.before = wt
 	}
-	w.byID[op.ID][wt] = struct{}{}
+	w.byID[op.ID] = wt
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	return wt, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.byID[op.ID], wt)
-		if len(w.byID[op.ID]) == 0 {
-			delete(w.byID, op.ID)
-		}
+	return wt
+}
+
+// unsubscribe ends a wait.
+func (w *waiters) unsubscribe(wt *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wt.next != nil {
+		wt.next.before = wt.before
+	}
+	switch {
+	case wt.before != nil:
+		wt.before.next = wt.next
+	case wt.next != nil:
+		w.byID[wt.id] = wt.next
+	default:
+		delete(w.byID, wt.id)
 	}
 }
 
-// publish tells the callers that wait for op. It does not block.
-func (w *waiters) publish(op ledger.Operation) {
+// publish tells the callers that wait for op, which must not be changed any more.
+// It does not block.
+func (w *waiters) publish(op *ledger.Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for wt := range w.byID[op.ID] {
+	for wt := w.byID[op.ID]; wt != nil; wt = wt.next {
 		if wt.tenant != op.Tenant || op.Revision <= wt.known {
 			continue
 		}
@@ -76,7 +87,7 @@ func (w *waiters) publish(op ledger.Operation) {
 		case <-wt.news: // an older one that was not read
 		default:
 		}
-		wt.news <- &op
+		wt.news <- op
 	}
 }
 
@@ -110,8 +121,8 @@ func (w *waiters) run(ctx context.Context) {
 			case <-time.After(pollIntervalAway):
 			}
 		}
-		for _, op := range changed {
-			w.publish(op)
+		for i := range changed {
+			w.publish(&changed[i])
 		}
 	}
 }
@@ -122,37 +133,40 @@ func (w *waiters) waited() []ledger.Waited {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := make([]ledger.Waited, 0, len(w.byID))
-	for id, set := range w.byID {
-		entry := ledger.Waited{ID: id, Revision: -1}
-		for wt := range set {
-			entry.Tenant, entry.Key = wt.tenant, wt.key
-			if entry.Revision < 0 || wt.known < entry.Revision {
-				entry.Revision = wt.known
-			}
+	for id, first := range w.byID {
+		entry := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}
+		for wt := first.next; wt != nil; wt = wt.next {
+			entry.Revision = min(entry.Revision, wt.known)
 		}
 		list = append(list, entry)
 	}
 	return list
 }
 
-// await returns the operation when it is settled, or as it is when ctx ends.
-// What begin sets going, if it is given, cannot end unnoticed.
-func (w *waiters) await(ctx context.Context, op ledger.Operation, begin func()) ledger.Operation {
+// await returns the operation when it is settled, or as it is when ctx, the time
+// or leaving ends. What begin sets going, if it is given, cannot end unnoticed.
+func (w *waiters) await(ctx context.Context, op *ledger.Operation, wait time.Duration, leaving <-chan struct{}, begin func()) *ledger.Operation {
 	if settled(op) {
 		return op
 	}
-	wt, done := w.subscribe(op)
-	defer done()
+	wt := w.subscribe(op)
+	defer w.unsubscribe(wt)
+	over := time.NewTimer(wait)
+	defer over.Stop()
 	if begin != nil {
 		begin()
 	}
 	for {
 		select {
 		case news := <-wt.news:
-			if op = *news; settled(op) {
+			if op = news; settled(op) {
 				return op
 			}
 		case <-ctx.Done():
+			return op
+		case <-over.C:
+			return op
+		case <-leaving:
 			return op
 		}
 	}
@@ -160,6 +174,6 @@ func (w *waiters) await(ctx context.Context, op ledger.Operation, begin func()) 
 
 // settled reports whether waiting longer is no use: the operation is finished,
 // or a person must decide.
-func settled(op ledger.Operation) bool {
+func settled(op *ledger.Operation) bool {
 	return op.State.Final() || op.State == ledger.NeedsReview
 }
