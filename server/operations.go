@@ -175,7 +175,7 @@ func (s *Server) WatchOperation(req *oncewardv1.WatchOperationRequest, stream gr
 	if err != nil {
 		return err
 	}
-	news := s.waiters.subscribe(&op)
+	news := s.waiters.subscribe(&op, time.Time{})
 	defer s.waiters.unsubscribe(news)
 	for {
 		if err := stream.Send(&oncewardv1.WatchOperationResponse{Operation: toOperation(&op)}); err != nil {

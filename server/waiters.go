@@ -14,6 +14,11 @@ import (
 // for all of them.
 const pollInterval = 50 * time.Millisecond
 
+// ownPatience is how long it does not ask about an operation that this process is
+// working on, and will tell of: but for a process that is stuck, or sent the work
+// away, there is nothing to be learnt, and it would be asked about all there is.
+const ownPatience = time.Second
+
 // pollIntervalAway is how often it asks while the ledger does not answer.
 const pollIntervalAway = time.Second
 
@@ -32,6 +37,7 @@ type waiters struct {
 type waiter struct {
 	tenant, id, key string
 	known           int64                  // revision
+	from            time.Time              // when the poll begins to ask for it
 	news            chan *ledger.Operation // holds the newest only; what it holds is not changed
 	before, next    *waiter                // of the same operation
 }
@@ -40,9 +46,10 @@ func newWaiters(poll func(context.Context, []ledger.Waited) ([]ledger.Operation,
 	return &waiters{poll: poll, log: log, byID: map[string]*waiter{}, wake: make(chan struct{}, 1)}
 }
 
-// subscribe registers a wait for news after op. The caller must unsubscribe.
-func (w *waiters) subscribe(op *ledger.Operation) *waiter {
-	wt := &waiter{tenant: op.Tenant, id: op.ID, key: op.Key, known: op.Revision, news: make(chan *ledger.Operation, 1)}
+// subscribe registers a wait for news after op, which the poll asks for from some
+// time on. The caller must unsubscribe.
+func (w *waiters) subscribe(op *ledger.Operation, from time.Time) *waiter {
+	wt := &waiter{tenant: op.Tenant, id: op.ID, key: op.Key, known: op.Revision, from: from, news: make(chan *ledger.Operation, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if wt.next = w.byID[op.ID]; wt.next != nil {
@@ -96,8 +103,7 @@ func (w *waiters) run(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		waited := w.waited()
-		if len(waited) == 0 {
+		if w.none() {
 			select {
 			case <-ctx.Done():
 				return
@@ -109,7 +115,8 @@ func (w *waiters) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if waited = w.waited(); len(waited) == 0 {
+		waited := w.waited(time.Now())
+		if len(waited) == 0 {
 			continue
 		}
 		changed, err := w.poll(ctx, waited)
@@ -127,18 +134,28 @@ func (w *waiters) run(ctx context.Context) {
 	}
 }
 
-// waited lists what callers wait for, each operation once, from the oldest
-// revision that one of them knows.
-func (w *waiters) waited() []ledger.Waited {
+// none reports whether nobody waits.
+func (w *waiters) none() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := make([]ledger.Waited, 0, len(w.byID))
+	return len(w.byID) == 0
+}
+
+// waited lists what is to be asked for now, each operation once, from the oldest
+// revision that one of its callers knows.
+func (w *waiters) waited(now time.Time) []ledger.Waited {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []ledger.Waited
 	for id, first := range w.byID {
-		entry := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}
-		for wt := first.next; wt != nil; wt = wt.next {
+		entry, due := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}, false
+		for wt := first; wt != nil; wt = wt.next {
 			entry.Revision = min(entry.Revision, wt.known)
+			due = due || !wt.from.After(now)
 		}
-		list = append(list, entry)
+		if due {
+			list = append(list, entry)
+		}
 	}
 	return list
 }
@@ -149,7 +166,11 @@ func (w *waiters) await(ctx context.Context, op *ledger.Operation, wait time.Dur
 	if settled(op) {
 		return op
 	}
-	wt := w.subscribe(op)
+	var from time.Time
+	if begin != nil {
+		from = time.Now().Add(ownPatience)
+	}
+	wt := w.subscribe(op, from)
 	defer w.unsubscribe(wt)
 	over := time.NewTimer(wait)
 	defer over.Stop()

@@ -117,7 +117,7 @@ func TestWaitersLeaveInAnyOrder(t *testing.T) {
 		w := newWaiters(nil, slog.New(slog.DiscardHandler))
 		waiting := map[int]*waiter{}
 		for i := range 3 {
-			waiting[i] = w.subscribe(operation(ledger.Running, 1))
+			waiting[i] = w.subscribe(operation(ledger.Running, 1), time.Time{})
 		}
 		for i, leaves := range order {
 			w.unsubscribe(waiting[leaves])
@@ -128,9 +128,33 @@ func TestWaitersLeaveInAnyOrder(t *testing.T) {
 					t.Errorf("order %v: after %d left, %d has no news", order, leaves, n)
 				}
 			}
-			if n := len(w.waited()); n != min(len(waiting), 1) {
+			if n := len(w.waited(time.Now())); n != min(len(waiting), 1) {
 				t.Errorf("order %v: %d operations are waited for by %d", order, n, len(waiting))
 			}
 		}
 	}
+}
+
+// About what this process works on nobody is asked, but when it takes long.
+func TestOwnWorkIsNotPolledFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var first time.Duration
+		poll := func(_ context.Context, waited []ledger.Waited) ([]ledger.Operation, error) {
+			if first = time.Since(began); len(waited) != 1 || waited[0].ID != "op" {
+				t.Errorf("asked about %+v", waited)
+			}
+			return []ledger.Operation{*operation(ledger.Succeeded, 2)}, nil
+		}
+		w := newWaiters(poll, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.run(ctx); close(done) }()
+		op := w.await(t.Context(), operation(ledger.Running, 1), time.Hour, nil, func() {})
+		if op.State != ledger.Succeeded || first < ownPatience || first > ownPatience+pollInterval {
+			t.Errorf("first asked after %s, and then it was %s", first, op.State)
+		}
+		cancel()
+		<-done
+	})
 }

@@ -76,4 +76,4 @@ WITH t AS MATERIALIZED (
     -- IS TRUE: a look into a table in memory for each, not a join of all with all.
     WHERE NOT n.held AND (n.id IN (SELECT id FROM opened)) IS TRUE
 )
-SELECT id::text, created_at FROM opened
+SELECT id, created_at FROM opened
