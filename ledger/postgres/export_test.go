@@ -32,7 +32,7 @@ func Background() map[string]string {
 func Batches() map[string]Batch {
 	batches := map[string]Batch{}
 	for name, s := range map[string]statement{
-		"open": openSQL, "change": changeSQL, "change with reviews": changeReviewsSQL,
+		"open": openSQL, "open asking": openAskingSQL, "change": changeSQL, "change with reviews": changeReviewsSQL,
 		"start": prepare(startSQL), "correct": prepare(correctSQL), "hold": holdSQL, "evidence": prepare(evidenceSQL), "postpone": prepare(postponeSQL),
 	} {
 		batches[name] = Batch{SQL: s.sql, Parameters: len(s.names)}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -130,7 +131,11 @@ const lookAgainTimeout = 3 * time.Second
 // queueOpenings adds the statement that makes new operations. What it returns
 // is a time only: everything else about a new operation is known before.
 func queueOpenings(batch *pgx.Batch, ws []*write) {
-	openSQL.queue(batch, openingArgs(ws), func(rows pgx.Rows) error {
+	statement := openSQL
+	if slices.ContainsFunc(ws, func(w *write) bool { return w.opening.Review != nil || w.opening.Event == ledger.Doubt }) {
+		statement = openAskingSQL
+	}
+	statement.queue(batch, openingArgs(ws), func(rows pgx.Rows) error {
 		about := byID{writes: ws}
 		return eachAnswer(rows, func(a *answer) {
 			id, at := a.uuid(), a.time()

@@ -11,6 +11,8 @@ var (
 	operationColumns string
 	//go:embed sql/open.sql
 	openText string
+	//go:embed sql/open_asked.sql
+	openAskedText string
 	//go:embed sql/hold.sql
 	holdText string
 	//go:embed sql/start.sql
@@ -152,10 +154,12 @@ var (
 	leaseWatchedSQL   = withColumns(leaseWatchedText)
 )
 
-// The statements of batches. A move is the same statement whether reviews
-// belong to it or not; without them it has nothing to look at there.
+// The statements of batches. Openings and moves are the same statements whether
+// reviews belong to them or not; without them they have nothing to look at there.
+// Openings that a restore puts in doubt are with those that ask.
 var (
-	openSQL          = prepare(openText)
+	openSQL          = prepare(strings.NewReplacer("/* asked */", "", "/* lost from */", "", "/* lost until */", "").Replace(openText))
+	openAskingSQL    = prepare(strings.NewReplacer("/* asked */", openAskedText, "/* lost from */", lostFrom, "/* lost until */", lostUntil).Replace(openText))
 	holdSQL          = prepare(holdText)
 	holdersSQL       = prepare(withColumns(holdersText))
 	changeSQL        = prepare(moveOnlyText)
@@ -163,6 +167,12 @@ var (
 
 	moveOnlyText      = withColumns(strings.NewReplacer("/* reviews guard */", "", "/* reviews returned */", "", "/* reviews */", "").Replace(changeText))
 	moveAndReviewText = withColumns(strings.NewReplacer("/* reviews guard */", changeReviewsGuardText, "/* reviews returned */", changeReviewsReturned, "/* reviews */", changeReviewsText).Replace(changeText))
+)
+
+// When what is new in a restored ledger may have been sent before.
+const (
+	lostFrom  = "WHEN 'unknown' THEN (SELECT min(lost_from) FROM restores_in_force(n.tenant_id, n.action_type))"
+	lostUntil = "WHEN 'unknown' THEN (SELECT max(lost_until) FROM restores_in_force(n.tenant_id, n.action_type))"
 )
 
 // changeReviewsReturned is what the statements about reviews need of a change.

@@ -1,8 +1,9 @@
--- Records new operations with their first moves, reviews and audit events, and
--- one lease for those of a tenant. What does not come back has its key taken or
--- buried. The rows come in the order of tenant and key, the only order in which
--- two transactions that want the same keys cannot wait for each other. Reviews
--- and events of those with holds are hold.sql's, which may remove them again.
+-- Records new operations with their first moves and audit events, and one lease
+-- for those of a tenant. What does not come back has its key taken or buried. The
+-- rows come in the order of tenant and key, the only order in which two
+-- transactions that want the same keys cannot wait for each other. Reviews and
+-- events of those with holds are hold.sql's, which may remove them again. What few
+-- openings need stands in the statement for those only: it costs all that are with it.
 WITH t AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), n AS MATERIALIZED (
@@ -33,8 +34,8 @@ WITH t AS MATERIALIZED (
         CASE WHEN n.status = 'running' THEN 1 ELSE 0 END,
         n.claim_id, nullif(n.provider_key, ''),
         n.requested_by, n.run_json::json, nullif(n.run_id, ''), nullif(n.intent_id, ''), n.distinct_from, t.now, t.now,
-        CASE n.status WHEN 'running' THEN t.now WHEN 'unknown' THEN (SELECT min(lost_from) FROM restores_in_force(n.tenant_id, n.action_type)) END,
-        CASE n.status WHEN 'running' THEN t.now WHEN 'unknown' THEN (SELECT max(lost_until) FROM restores_in_force(n.tenant_id, n.action_type)) END,
+        CASE n.status WHEN 'running' THEN t.now /* lost from */ END,
+        CASE n.status WHEN 'running' THEN t.now /* lost until */ END,
         CASE WHEN n.status = 'unknown' THEN t.now END,
         n.status = 'unknown',
         CASE WHEN n.status = 'unknown' THEN 'restored' ELSE '' END,
@@ -61,14 +62,7 @@ WITH t AS MATERIALIZED (
     INSERT INTO leases (tenant_id, id, expires_at, idempotency_keys)
     SELECT tenant_id, @lease_id::uuid, min(lease_expires_at), array_agg(idempotency_key)
     FROM opened WHERE status = 'running' GROUP BY tenant_id
-), asked AS (
-    INSERT INTO reviews (tenant_id, id, operation_id, idempotency_key, reason, detail, args_hash, expires_at, required_approvals, policy_version)
-    SELECT o.tenant_id, r.id, o.id, o.idempotency_key, r.reason, r.detail, o.args_hash,
-        CASE WHEN r.expires_us > 0 THEN clock_timestamp() + r.expires_us * interval '1 microsecond' END,
-        r.required_approvals, r.policy_version
-    FROM unnest(@reviews::review_row[]) AS r
-    JOIN opened o ON o.id = r.operation_id AND o.status = 'needs_review' AND NOT o.held
-), audited AS (
+), /* asked */ audited AS (
     INSERT INTO audit_events (tenant_id, operation_id, sequence, at, idempotency_key, event, from_status, to_status, attempt, epoch, args_hash, actor, context, chain)
     SELECT n.tenant_id, n.id, 1, t.now, n.idempotency_key, n.event, '', n.status,
         CASE WHEN n.status = 'running' THEN 1 ELSE 0 END, 0, n.args_hash, n.requested_by, n.context::json, n.chain
