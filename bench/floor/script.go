@@ -27,7 +27,8 @@ func script(argsHash string) (string, error) {
 		`'\x` + argsHash + `'`, `'\x` + argsHash + `'`, `'\x` + strings.Repeat("5e", 160) + `'`,
 		newRandom, "'0123456789abcdefghijklmnop'",
 		"'bench'", `'{"run_id":"run_8f2c91","step_id":"refund","tool_call_id":"call_5"}'`, "'run_8f2c91'", "''",
-		"82800000000", "45000000", "2592000000000", "'reject'", newRandom,
+		"82800000000", "45000000", "2592000000000", "'reject'",
+		"'noop'", `'{"action_type":"bench.noop","run":{"run_id":"run_8f2c91","step_id":"refund","tool_call_id":"call_5"}}'`, "''", "''", "''", newRandom,
 	})
 	if err != nil {
 		return "", err

@@ -2,6 +2,8 @@ package naive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,13 +106,25 @@ func claimArgs(o ledger.Opening) ([]any, error) {
 		expired = "reuse"
 	}
 	p := o.Operation
+	key := sha256.Sum256([]byte(p.Key))
+	about, err := json.Marshal(ledger.EventContext{
+		ActionType: p.ActionType, KeyHash: hex.EncodeToString(key[:]), Run: p.Run,
+		Decision: o.Verdict.Decision, Rule: p.Rule, PolicyVersion: p.PolicyVersion, Stage: p.Stage,
+	})
+	if err != nil {
+		return nil, err
+	}
 	return []any{
 		p.Tenant, p.ID, p.Key, p.KeySource, p.ActionType, p.AdapterVersion, p.ContractVersion,
 		p.ArgsHash[:], p.RequestHash[:], o.Sealed, o.Start.ClaimID, o.Start.ProviderKey,
 		p.RequestedBy, string(run), p.Run.RunID, p.IntentID,
 		o.Start.Horizon.Microseconds(), o.Start.Lease.Microseconds(), o.Window.Microseconds(), expired,
+		o.Provider, string(about), string(p.Stage), p.PolicyVersion, p.Rule,
 	}, nil
 }
+
+// contextArg is the place of the first event's context among them.
+const contextArg = 21
 
 // settleArgs are the parameters of a settlement in one statement.
 func settleArgs(c ledger.Change) []any {
@@ -142,7 +156,7 @@ func (s steps) claim(ctx context.Context, o ledger.Opening) (c claimed, err erro
 		if _, err := tx.Exec(ctx, claimLeaseSQL, p.Tenant, uuid.NewString(), c.lease, p.Key); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, claimAuditSQL, p.Tenant, p.ID, p.Key, p.ArgsHash[:], p.RequestedBy, c.at, chain)
+		_, err = tx.Exec(ctx, claimAuditSQL, p.Tenant, p.ID, p.Key, p.ArgsHash[:], p.RequestedBy, c.at, chain, args[contextArg])
 		return err
 	})
 }

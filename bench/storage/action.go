@@ -55,7 +55,7 @@ func newOpening(tenant, key string) (ledger.Opening, error) {
 			ClaimID: claim.String(), Lease: spec.Timeout + 15*time.Second, Horizon: spec.Contract.Keys.Horizon(),
 			ProviderKey: strings.ReplaceAll(claim.String(), "-", "")[:actions.ProviderKeyLength],
 		},
-		Window: spec.Window,
+		Window: spec.Window, Provider: spec.Contract.Provider,
 	}, nil
 }
 
