@@ -153,12 +153,13 @@ func (c Clock) read() (time.Duration, bool) {
 type spent struct {
 	clock        Clock
 	before, took time.Duration
+	known        bool // at the beginning
 }
 
-func (s *spent) begin() { s.before, _ = s.clock.read() }
+func (s *spent) begin() { s.before, s.known = s.clock.read() }
 
 func (s *spent) end() {
-	if after, known := s.clock.read(); known {
+	if after, known := s.clock.read(); known && s.known {
 		s.took = after - s.before
 	}
 }

@@ -28,7 +28,7 @@ func script(argsHash string) (string, error) {
 		newRandom, "'0123456789abcdefghijklmnop'",
 		"'bench'", `'{"run_id":"run_8f2c91","step_id":"refund","tool_call_id":"call_5"}'`, "'run_8f2c91'", "''",
 		"82800000000", "45000000", "2592000000000", "'reject'",
-		"'noop'", `'{"action_type":"bench.noop","run":{"run_id":"run_8f2c91","step_id":"refund","tool_call_id":"call_5"}}'`, "''", "''", "''", newRandom,
+		"'noop'", `'{"action_type":"bench.noop","key_hash":"` + argsHash + `","run":{"run_id":"run_8f2c91","step_id":"refund","tool_call_id":"call_5"}}'`, "''", "''", "''", newRandom,
 	})
 	if err != nil {
 		return "", err

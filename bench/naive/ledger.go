@@ -2,9 +2,6 @@ package naive
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -96,31 +93,23 @@ func (l *Ledger) Apply(ctx context.Context, c ledger.Change) (ledger.Operation, 
 }
 
 // claimArgs are the parameters of a claim.
-func claimArgs(o ledger.Opening) ([]any, error) {
-	run, err := json.Marshal(o.Operation.Run)
-	if err != nil {
-		return nil, err
-	}
+func claimArgs(o ledger.Opening) []any {
 	expired := "reject"
 	if o.ExpiredKeyReuse {
 		expired = "reuse"
 	}
 	p := o.Operation
-	key := sha256.Sum256([]byte(p.Key))
-	about, err := json.Marshal(ledger.EventContext{
-		ActionType: p.ActionType, KeyHash: hex.EncodeToString(key[:]), Run: p.Run,
+	about := ledger.EventContext{
+		ActionType: p.ActionType, Run: p.Run,
 		Decision: o.Verdict.Decision, Rule: p.Rule, PolicyVersion: p.PolicyVersion, Stage: p.Stage,
-	})
-	if err != nil {
-		return nil, err
 	}
 	return []any{
 		p.Tenant, p.ID, p.Key, p.KeySource, p.ActionType, p.AdapterVersion, p.ContractVersion,
 		p.ArgsHash[:], p.RequestHash[:], o.Sealed, o.Start.ClaimID, o.Start.ProviderKey,
-		p.RequestedBy, string(run), p.Run.RunID, p.IntentID,
+		p.RequestedBy, string(p.Run.AppendJSON(nil)), p.Run.RunID, p.IntentID,
 		o.Start.Horizon.Microseconds(), o.Start.Lease.Microseconds(), o.Window.Microseconds(), expired,
-		o.Provider, string(about), string(p.Stage), p.PolicyVersion, p.Rule,
-	}, nil
+		o.Provider, string(about.AppendJSON(nil, p.Key)), string(p.Stage), p.PolicyVersion, p.Rule,
+	}
 }
 
 // contextArg is the place of the first event's context among them.
@@ -139,10 +128,7 @@ func settleArgs(c ledger.Change) []any {
 type steps struct{ pool *pgxpool.Pool }
 
 func (s steps) claim(ctx context.Context, o ledger.Opening) (c claimed, err error) {
-	args, err := claimArgs(o)
-	if err != nil {
-		return c, err
-	}
+	args := claimArgs(o)
 	return c, pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var chain []byte
 		err := tx.QueryRow(ctx, claimOperationSQL, args...).Scan(&c.at, &c.lease, &c.horizon, &chain)
@@ -194,11 +180,7 @@ func (s steps) confirm(ctx context.Context, c ledger.Change) (done confirmed, er
 type single struct{ pool *pgxpool.Pool }
 
 func (s single) claim(ctx context.Context, o ledger.Opening) (c claimed, err error) {
-	args, err := claimArgs(o)
-	if err != nil {
-		return c, err
-	}
-	err = s.pool.QueryRow(ctx, singleClaimSQL, append(args, uuid.NewString())...).Scan(&c.at, &c.lease, &c.horizon)
+	err = s.pool.QueryRow(ctx, singleClaimSQL, append(claimArgs(o), uuid.NewString())...).Scan(&c.at, &c.lease, &c.horizon)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, errTaken
 	}

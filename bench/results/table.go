@@ -121,7 +121,7 @@ func (r *Results) targets(b *strings.Builder) {
 		if t.AtMost {
 			sign, reached = "≤", value <= t.Want
 		}
-		fmt.Fprintf(b, "| `%s` | %.2f | %s | %s %g | %s |\n", t.Name, value, spread, sign, t.Want, verdict(reached))
+		fmt.Fprintf(b, "| `%s`%s | %.2f | %s | %s %g | %s |\n", t.Name, r.earlier(t.Over), value, spread, sign, t.Want, verdict(reached))
 	}
 	for _, l := range Limits() {
 		if f := r.Figures[l.Figure]; f != nil {
@@ -141,6 +141,7 @@ func (r *Results) growth(b *strings.Builder) {
 	header := false
 	for _, size := range []string{"1m", "10m"} {
 		for _, row := range []row{{"growth-" + size + "-empty", "empty, beside " + size}, {"growth-" + size, size + " finished operations"}} {
+			row.about += r.earlier(Prefix(row.name, "action", 64) + perSecond)
 			cells := []string{
 				r.cell(Prefix(row.name, "action", 64) + perSecond), r.cell(Prefix(row.name, "action", 256) + perSecond),
 				r.cell(Prefix(row.name, "duplicate", 64) + perSecond),
@@ -155,6 +156,14 @@ func (r *Results) growth(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))
 		}
 	}
+}
+
+// earlier says when a figure was measured, where that was not in this run.
+func (r *Results) earlier(name string) string {
+	if f := r.Figures[name]; f != nil && !f.Run.Equal(r.Started) {
+		return ", " + f.Run.UTC().Format(time.DateOnly)
+	}
+	return ""
 }
 
 // cost is the processor time of one piece of a row's work, or nothing.
