@@ -10,6 +10,10 @@
 // the transaction that records them, and given back by that of the one that ends
 // them (holds.go, docs/decisions/012).
 //
+// The time is the database's. statement_timestamp() finds what is due: a planner
+// can estimate it, and reads an index. clock_timestamp() decides: guards, leases and
+// windows ask it (docs/decisions/018).
+//
 // The package must never know adapters, gRPC or what an action means. It
 // imports ledger, pgx and the standard library.
 package postgres

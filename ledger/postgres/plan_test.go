@@ -158,6 +158,29 @@ func TestBackgroundReadsByIndex(t *testing.T) {
 	}
 }
 
+// What decides about a move asks the clock as it is then, not as it was when the
+// statement came: it may have waited for a row.
+func TestGuardsAskTheClock(t *testing.T) {
+	t.Parallel()
+	guards := map[string]string{}
+	for name, batch := range postgres.Batches() {
+		guards[name] = batch.SQL
+	}
+	for name, sql := range postgres.RequestPath() {
+		guards[name] = sql
+	}
+	for name, sql := range guards {
+		if strings.Contains(sql, "statement_timestamp") || strings.Contains(sql, "now()") {
+			t.Errorf("%s decides by the time at which it came", name)
+		}
+	}
+	for name, sql := range postgres.Background() {
+		if strings.Contains(sql, "(SELECT clock_timestamp())") {
+			t.Errorf("%s asks for what is due in a way that no planner can estimate", name)
+		}
+	}
+}
+
 func tenantFirst(condition string) bool {
 	return strings.HasPrefix(strings.TrimLeft(condition, "("), "tenant_id = ")
 }

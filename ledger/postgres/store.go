@@ -161,10 +161,9 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config) (err error)
 	return err
 }
 
-// singleSettings are for statements that each want some rows by an index, however
-// large the table is. Where a planner knows little of it (after a restore nothing was
-// analysed) it would rather read all of it, and compile that before.
-var singleSettings = map[string]string{"enable_seqscan": "off", "jit": "off"}
+// singleSettings are for statements that mostly want some rows by an index. Where a
+// planner takes a large table for the smaller evil it would compile that before.
+var singleSettings = map[string]string{"jit": "off"}
 
 // prefer makes settings those that a pool's connections start with, but for what the
 // url says. A pooler's connections are not ours to set.
