@@ -61,9 +61,10 @@ func (a *arrival) Value(key any) any {
 // and does not block. The context is that of the call, whose end releases it.
 func (a *arrivals) expect(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, leave := context.WithCancel(ctx)
-	one := &arrival{Context: ctx, all: a, leave: leave, since: time.Now()}
+	one := &arrival{Context: ctx, all: a, leave: leave}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	one.since = time.Now() // here, so that the list is in this order
 	if one.before = a.final; one.before == nil {
 		a.first = one
 	} else {

@@ -10,8 +10,8 @@ import (
 )
 
 // encodedAnswer is an answer that is encoded already, but for why it is a
-// duplicate: many callers get the same bytes. A message is what its parts are, put
-// together in any order.
+// duplicate: many callers get the same bytes. That field is the last one that it
+// has, so that both parts together are what gRPC itself would send.
 type encodedAnswer struct {
 	*oncewardv1.RequestActionResponse
 	encoded mem.Buffer // not changed
@@ -51,6 +51,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer.parts = [...]mem.Buffer{mem.SliceBuffer(own), answer.encoded}
+	answer.parts = [...]mem.Buffer{answer.encoded, mem.SliceBuffer(own)}
 	return answer.parts[:], nil
 }

@@ -71,7 +71,8 @@ type remembered struct {
 	// getting it now.
 	text   [sha256.Size]byte
 	answer *oncewardv1.RequestActionResponse
-	wire   mem.Buffer // answer, encoded; nil where it cannot be
+	// encoded is answer as it is sent; nil where it cannot be.
+	encoded mem.Buffer
 }
 
 // newReplays makes a memory of at most so many bytes: zero means the default,
@@ -95,51 +96,79 @@ func (r *replays) get(tenant, key string) *ledger.Operation {
 	return nil
 }
 
-// getByText is get, with the ready answer, and how it is encoded, for a request whose arguments are
-// byte for byte a text that was checked before ([replays.checked]). It returns
-// nil for any other.
-func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
+// getByText is get, with the ready answer and how it is encoded, for a request
+// whose arguments are byte for byte a text that was checked before
+// ([replays.checked]). It returns nil for any other.
+func (r *replays) getByText(tenant, key, text string) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, encoded mem.Buffer) {
 	r.mu.Lock()
 	e := r.answering(tenant, key)
 	if e == nil || e.answer == nil {
 		r.mu.Unlock()
 		return nil, nil, nil
 	}
-	op, answer, wire = e.op, e.answer, e.wire
+	op, answer, encoded = e.op, e.answer, e.encoded
 	checked := e.text
 	r.mu.Unlock()
 	if textHash(text) != checked {
 		return nil, nil, nil
 	}
-	return op, answer, wire
+	return op, answer, encoded
 }
 
 // checked notes that a text of arguments passed every check for the action type
-// of an operation, means the arguments that it has, and gets this answer. It
-// need not be parsed and validated again: both depend on nothing else
-// ([actions.Adapter.Validate]). Of the text only its hash is kept.
+// of an operation from here, means the arguments that it has, and gets this answer,
+// which the caller may change afterwards. It need not be parsed and validated again:
+// both depend on nothing else ([actions.Adapter.Validate]). Of the text only its hash
+// is kept.
 func (r *replays) checked(op *ledger.Operation, text string, answer *oncewardv1.RequestActionResponse) {
 	sum := textHash(text)
-	var wire mem.Buffer
-	if encoded, err := proto.Marshal(answer); err == nil { // else it is said when the answer is sent
-		wire = mem.SliceBuffer(encoded)
+	if r.spelled(op, sum) {
+		return
+	}
+	answer = proto.CloneOf(answer)
+	var encoded mem.Buffer
+	if bytes, err := proto.Marshal(answer); err == nil { // else it is said when the answer is sent
+		encoded = mem.SliceBuffer(bytes)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
-	if !ok || e.op.ID != op.ID {
-		return
+	e := r.entry(op)
+	if e == nil || e.answer != nil {
+		return // dropped, or somebody else was faster
 	}
-	if e.answer == nil {
-		more := answerOverhead + len(op.Receipt)
-		if wire != nil {
-			more += wire.Len()
-		}
-		e.bytes += more
-		r.bytes += more
+	more := answerOverhead + len(op.Receipt)
+	if encoded != nil {
+		more += encoded.Len()
 	}
-	e.text, e.answer, e.wire = sum, answer, wire
+	e.bytes += more
+	r.bytes += more
+	e.text, e.answer, e.encoded = sum, answer, encoded
 	r.trim(time.Now())
+}
+
+// spelled notes another text of the same arguments where the answer is ready, and
+// reports whether there is nothing more to do.
+func (r *replays) spelled(op *ledger.Operation, sum [sha256.Size]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entry(op)
+	if e == nil {
+		return true
+	}
+	if e.answer != nil {
+		e.text = sum
+	}
+	return e.answer != nil
+}
+
+// entry is that of an operation from here, or nil where it is remembered no more, or
+// a newer state is. The caller holds mu.
+func (r *replays) entry(op *ledger.Operation) *remembered {
+	e, ok := r.byKey[replayKey{op.Tenant, op.Key}]
+	if !ok || e.op != op {
+		return nil
+	}
+	return e
 }
 
 // textHash is the SHA-256 of a text. The usual size of arguments is copied on the
@@ -220,7 +249,7 @@ func (r *replays) add(op *ledger.Operation, now time.Time) {
 func (r *replays) drop(e *remembered) {
 	delete(r.byKey, replayKey{e.op.Tenant, e.op.Key})
 	r.bytes += replayOverhead - e.bytes
-	e.op, e.answer, e.wire, e.bytes = nil, nil, nil, replayOverhead
+	e.op, e.answer, e.encoded, e.bytes = nil, nil, nil, replayOverhead
 }
 
 // trim forgets what has ended, and what is too much.
@@ -263,7 +292,8 @@ func sizeOf(op *ledger.Operation) int {
 	n := replayOverhead + len(op.Receipt)
 	for _, text := range [...]string{
 		op.Tenant, op.ID, op.Key, op.KeySource, op.ActionType, op.AdapterVersion, op.ContractVersion,
-		op.Reason, op.ProviderReference, op.RequestedBy, op.IntentID, op.DistinctFrom,
+		op.Reason, op.ProviderReference, op.RequestedBy, op.IntentID, op.DistinctFrom, op.Incident,
+		op.Amount, op.Currency, op.PolicyVersion, op.Rule, op.Run.Instance,
 		op.Run.RunID, op.Run.StepID, op.Run.ToolCallID, op.Run.ToolVersion, op.Run.Agent, op.Run.TraceParent,
 	} {
 		n += len(text)

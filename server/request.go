@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/dispatch"
@@ -55,13 +54,13 @@ func (s *Server) RequestAction(ctx context.Context, req *oncewardv1.RequestActio
 // answer performs an action that may be requested at all, or answers with what
 // is known of it.
 func (s *Server) answer(ctx context.Context, a *admission, req *oncewardv1.RequestActionRequest) (*oncewardv1.RequestActionResponse, error) {
-	if op, answer, wire := s.repeated(a, req); answer != nil {
+	if op, answer, encoded := s.repeated(a, req); answer != nil {
 		last, since := s.fates.arrived(op.ID)
 		s.fates.done(ctx, op)
 		answer.Duplicate = s.explained(req, op, last, since)
 		s.spans.Link(ctx, op)
 		s.logAnswer(ctx, req, op, answer)
-		encodedIs(ctx, wire)
+		encodedIs(ctx, encoded)
 		return answer, nil
 	}
 	if err := s.admitArguments(ctx, a, req); err != nil {
@@ -101,7 +100,7 @@ func (s *Server) respond(ctx context.Context, req *oncewardv1.RequestActionReque
 		NextStep:    nextStep(op, time.Now()),
 	}
 	if form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson); ok && found.remembered != nil {
-		s.replays.checked(found.remembered, form.ArgumentsJson, proto.CloneOf(answer))
+		s.replays.checked(found.remembered, form.ArgumentsJson, answer)
 	}
 	if !first {
 		answer.Duplicate = s.explained(req, op, last, since)
@@ -170,7 +169,7 @@ type found struct {
 // be the operation's. It returns nil for any other. Only what looks at no
 // argument has been asked about the request so far. The answer is encoded already,
 // but for why it is a duplicate, which is each caller's own.
-func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, wire mem.Buffer) {
+func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (op *ledger.Operation, answer *oncewardv1.RequestActionResponse, encoded mem.Buffer) {
 	form, ok := req.GetArgumentsForm().(*oncewardv1.RequestActionRequest_ArgumentsJson)
 	if !ok || req.GetCorrectsOperationId() != "" || req.GetDistinctFromOperationId() != "" {
 		return nil, nil, nil
@@ -183,13 +182,13 @@ func (s *Server) repeated(a *admission, req *oncewardv1.RequestActionRequest) (o
 	if err != nil {
 		return nil, nil, nil // it is said, with what else is wrong, in its turn
 	}
-	op, ready, wire := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
+	op, ready, encoded := s.replays.getByText(a.principal.Tenant, key.Text, form.ArgumentsJson)
 	if ready == nil || op.ActionType != a.action.Spec.Type {
 		return nil, nil, nil
 	}
 	return op, &oncewardv1.RequestActionResponse{
 		Operation: ready.GetOperation(), Replayed: ready.GetReplayed(), Disposition: ready.GetDisposition(), NextStep: ready.GetNextStep(),
-	}, wire
+	}, encoded
 }
 
 // find returns the operation that a request is about: from memory or, for what
@@ -205,19 +204,20 @@ func (s *Server) find(ctx context.Context, a *admission, req *oncewardv1.Request
 		}
 		return found{op: op, disposition: oncewardv1.Disposition_DISPOSITION_REPLAYED, remembered: op}, nil
 	}
+	tenant := a.principal.Tenant
 	saysSo := req.GetRun().GetAttempt() > 1 || req.GetRetryCause() != oncewardv1.RetryCause_RETRY_CAUSE_UNSPECIFIED
-	if !saysSo && !s.repeats.likely() {
+	if !saysSo && !s.duplicates.likely(tenant) {
 		f, err := s.claim(ctx, a, req)
 		if err == nil {
-			s.repeats.note(f.disposition == oncewardv1.Disposition_DISPOSITION_REPLAYED || f.disposition == oncewardv1.Disposition_DISPOSITION_JOINED)
+			s.duplicates.note(tenant, f.disposition == oncewardv1.Disposition_DISPOSITION_REPLAYED || f.disposition == oncewardv1.Disposition_DISPOSITION_JOINED)
 		}
 		return f, err
 	}
 	// Most likely it is there, and nothing has to be rendered and sealed for a
 	// claim. What this look-up cannot answer the claim decides.
-	op, err := s.Ledger.GetByKey(ctx, a.principal.Tenant, a.key.Text)
+	op, err := s.Ledger.GetByKey(ctx, tenant, a.key.Text)
 	if !saysSo && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
-		s.repeats.note(err == nil)
+		s.duplicates.note(tenant, err == nil)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):

@@ -86,7 +86,8 @@ type Options struct {
 	Tracers trace.TracerProvider
 	// Limits bound connections and calls that do not get on.
 	Limits Limits
-	// StatsHandlers are told of every call: traces and metrics.
+	// StatsHandlers are told of every call: traces and metrics. The payload of an
+	// answer from memory is a message that holds the API's, not that itself.
 	StatsHandlers []stats.Handler
 	// ReplayBytes bounds the memory of succeeded operations, from which
 	// duplicates are answered without the ledger; zero is 16 MiB, less is none.
@@ -102,18 +103,18 @@ type Server struct {
 	oncewardv1.UnimplementedStatsServiceServer
 	oncewardv1.UnimplementedAuditServiceServer
 	oncewardv1.UnimplementedPolicyServiceServer
-	terms    terms
-	waiters  *waiters
-	replays  *replays
-	repeats  repeats
-	tallies  *tallies
-	fates    *fates
-	denials  *denials
-	spans    optrace.Tracer
-	health   *health.Server
-	draining context.Context // ends when the server is going away
-	drain    context.CancelFunc
-	serving  serving
+	terms      terms
+	waiters    *waiters
+	replays    *replays
+	duplicates *duplicates
+	tallies    *tallies
+	fates      *fates
+	denials    *denials
+	spans      optrace.Tracer
+	health     *health.Server
+	draining   context.Context // ends when the server is going away
+	drain      context.CancelFunc
+	serving    serving
 }
 
 // New makes a server.
@@ -124,7 +125,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		Options: o, waiters: newWaiters(o.Ledger.Poll, o.Log), replays: newReplays(o.ReplayBytes), health: health.NewServer(),
-		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(),
+		tallies: newTallies(o.Ledger.AddTallies, o.Log), fates: newFates(), duplicates: newDuplicates(),
 		denials:  newDenials(o.Ledger.Deny, o.Log),
 		spans:    optrace.New(o.Tracers, "github.com/onceward/onceward/server"),
 		draining: draining, drain: drain,

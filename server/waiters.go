@@ -15,8 +15,8 @@ import (
 const pollInterval = 50 * time.Millisecond
 
 // ownPatience is how long it does not ask about an operation that this process is
-// working on, and will tell of: but for a process that is stuck, or sent the work
-// away, there is nothing to be learnt, and it would be asked about all there is.
+// working on, and will tell of: but where an attempt is stuck there is nothing to be
+// learnt, and it would be asked about all that is going on.
 const ownPatience = time.Second
 
 // pollIntervalAway is how often it asks while the ledger does not answer.
@@ -90,6 +90,9 @@ func (w *waiters) publish(op *ledger.Operation) {
 			continue
 		}
 		wt.known = op.Revision
+		if op.State != ledger.Running {
+			wt.from = time.Time{} // who goes on with it may be another process
+		}
 		select {
 		case <-wt.news: // an older one that was not read
 		default:
@@ -128,8 +131,8 @@ func (w *waiters) run(ctx context.Context) {
 			case <-time.After(pollIntervalAway):
 			}
 		}
-		for i := range changed {
-			w.publish(&changed[i])
+		for _, op := range changed { // a copy each: one that is remembered keeps no other
+			w.publish(&op)
 		}
 	}
 }
@@ -148,10 +151,10 @@ func (w *waiters) waited(now time.Time) []ledger.Waited {
 	defer w.mu.Unlock()
 	var list []ledger.Waited
 	for id, first := range w.byID {
-		entry, due := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}, false
+		entry, due := ledger.Waited{Tenant: first.tenant, ID: id, Key: first.key, Revision: first.known}, true
 		for wt := first; wt != nil; wt = wt.next {
 			entry.Revision = min(entry.Revision, wt.known)
-			due = due || !wt.from.After(now)
+			due = due && !wt.from.After(now)
 		}
 		if due {
 			list = append(list, entry)
