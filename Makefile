@@ -175,7 +175,7 @@ bench-build:
 
 .PHONY: bench
 bench: bench-build ## Measure Onceward beside the alternatives (some 20 minutes; writes docs/performance.md)
-	$(BENCH_RUN) $(BENCH_FLAGS)
+	$(BENCH_RUN) -merge $(BENCH_FLAGS)
 
 .PHONY: bench-growth
 bench-growth: bench-build ## Measure the ledger on 10 million operations of 1 million tenants (30 GB)
