@@ -86,7 +86,7 @@ type Dispatcher struct {
 	Options
 	slots   chan struct{}
 	running sync.WaitGroup
-	workers *workers[attempt]
+	workers *workers[claimedAttempt]
 	gates   *gates // of tenants' providers
 	keys    *providerKeys
 	spans   optrace.Tracer
@@ -197,18 +197,18 @@ func (d *Dispatcher) Reserve(provider string) (release func(), err error) {
 // settled. claimed is a time before the claim was sent to the ledger.
 func (d *Dispatcher) Go(p Prepared, op ledger.Operation, claimed time.Time, release func()) {
 	d.running.Add(1)
-	d.workers.do(attempt{p, op, claimed, release})
+	d.workers.do(claimedAttempt{p, op, claimed, release})
 }
 
-// attempt is a claimed attempt that is to be made in the background.
-type attempt struct {
+// claimedAttempt is one that is to be made in the background.
+type claimedAttempt struct {
 	prepared Prepared
 	op       ledger.Operation
 	claimed  time.Time
 	release  func()
 }
 
-func (d *Dispatcher) makeAttempt(a attempt) {
+func (d *Dispatcher) makeAttempt(a claimedAttempt) {
 	defer d.running.Done()
 	defer a.release()
 	d.run(d.ctx, a.prepared, a.op, a.claimed)

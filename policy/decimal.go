@@ -50,7 +50,7 @@ func amountOf(value any) (amount, problem string) {
 		whole = "0"
 	}
 	if fraction == "" {
-		return whole, ""
+		return strings.Clone(whole), "" // not a part of the arguments, which it would keep
 	}
 	return whole + "." + fraction, ""
 }

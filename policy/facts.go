@@ -85,7 +85,7 @@ func (f *facts) spending(a *Action) {
 		if err != nil || !ok || !isoCurrency.MatchString(currency) {
 			f.violate(fieldOf(a.currency), ReasonCurrencyInvalid, "is no currency, and that of the amount comes from it: want three letters (ISO 4217), such as EUR")
 		} else {
-			f.currency = strings.ToUpper(currency)
+			f.currency = strings.Clone(strings.ToUpper(currency)) // not a part of the arguments, which it would keep
 		}
 	}
 	if a.counterparty == nil {
@@ -100,7 +100,7 @@ func (f *facts) spending(a *Action) {
 	case len(text) > maxCounterparty || strings.ContainsFunc(text, unicode.IsControl):
 		f.violate(fieldOf(a.counterparty), ReasonCounterpartyInvalid, "is no name of at most 255 bytes without control characters, and the counterparty comes from it")
 	default:
-		f.counterparty = text
+		f.counterparty = strings.Clone(text)
 	}
 }
 

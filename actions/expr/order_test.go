@@ -100,6 +100,7 @@ func TestUses(t *testing.T) {
 		"budgets[args.which].left > 1":       {"args.which", "budgets"},
 		"has(args.x) && size(budgets) > 0":   {"args.x", "budgets"},
 		"args.list.exists(x, x == args.one)": {"args.list", "args.one"},
+		"[1].exists(args, .args.one == 1)":   {"args.one"},
 		`"budgets" == args.word`:             {"args.word"},
 	} {
 		x, err := env.Expression(text)

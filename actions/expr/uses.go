@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strings"
 	"strconv"
 
 	"cel.dev/cel-go/cel"
@@ -31,7 +32,8 @@ func usesOf(compiled *cel.Ast) []Use {
 	var uses []Use
 	root := ast.NavigateAST(compiled.NativeRep())
 	for _, ident := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
-		use := Use{Variable: ident.AsIdent()}
+		// A name that begins with a dot is the one outside of a macro that binds it.
+		use := Use{Variable: strings.TrimPrefix(ident.AsIdent(), ".")}
 		from := ident
 		for {
 			parent, ok := from.Parent()

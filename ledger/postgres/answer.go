@@ -81,29 +81,37 @@ func (a *answer) null() bool {
 	return true
 }
 
-// sized returns the next value, which has so many bytes in Postgres's binary format,
-// or zeros. The driver asks for that where it knows a type.
-func (a *answer) sized(n int) []byte {
+// is reports whether the next value is of a type, in a format.
+func (a *answer) is(oid uint32, format int16) bool {
 	at := len(a.columns) - len(a.values)
+	return at < len(a.columns) && a.columns[at].DataTypeOID == oid && a.columns[at].Format == format
+}
+
+// sized returns the next value, which is of a type that has so many bytes in
+// Postgres's binary format, or zeros. The driver asks for that where it knows a type.
+func (a *answer) sized(n int, oid uint32) []byte {
+	right := a.is(oid, pgtype.BinaryFormatCode)
 	value := a.next()
-	if a.err == nil && len(value) == n && a.columns[at].Format == pgtype.BinaryFormatCode {
+	if a.err == nil && right && len(value) == n {
 		return value
 	}
-	a.unreadable(fmt.Sprintf("want %d bytes in binary, have %d", n, len(value)))
+	a.unreadable(fmt.Sprintf("want %d bytes of type %d in binary, have %d", n, oid, len(value)))
 	return make([]byte, n)
 }
 
-func (a *answer) flag() bool { return a.sized(1)[0] != 0 }
+func (a *answer) flag() bool { return a.sized(1, pgtype.BoolOID)[0] != 0 }
 
-func (a *answer) int4() int { return int(int32(binary.BigEndian.Uint32(a.sized(4)))) }
+func (a *answer) int4() int { return int(int32(binary.BigEndian.Uint32(a.sized(4, pgtype.Int4OID)))) }
 
-func (a *answer) int8() int64 { return int64(binary.BigEndian.Uint64(a.sized(8))) }
+func (a *answer) int8() int64 { return int64(binary.BigEndian.Uint64(a.sized(8, pgtype.Int8OID))) }
 
-func (a *answer) hash() ledger.Hash { return ledger.Hash(a.sized(len(ledger.Hash{}))) }
+func (a *answer) hash() ledger.Hash {
+	return ledger.Hash(a.sized(len(ledger.Hash{}), pgtype.ByteaOID))
+}
 
-// text reads a text, which is the same in all formats.
+// text reads a text.
 func (a *answer) text() string {
-	value := a.next()
+	value := a.raw()
 	if value == nil {
 		a.unreadable("want a text, have NULL")
 	}
@@ -111,15 +119,24 @@ func (a *answer) text() string {
 }
 
 // textOrNull is nil where there is none.
-func (a *answer) textOrNull() []byte { return bytes.Clone(a.next()) }
+func (a *answer) textOrNull() []byte { return bytes.Clone(a.raw()) }
+
+// raw is the next value, a text: it is there until the next row.
+func (a *answer) raw() []byte {
+	right := a.is(pgtype.TextOID, pgtype.TextFormatCode)
+	value := a.next()
+	if !right {
+		a.unreadable("want a text")
+	}
+	return value
+}
 
 // uuid reads one that is a uuid or a text.
 func (a *answer) uuid() pgtype.UUID {
-	value := a.next()
-	if len(value) == 16 {
-		return pgtype.UUID{Bytes: [16]byte(value), Valid: true}
+	if a.is(pgtype.UUIDOID, pgtype.BinaryFormatCode) {
+		return pgtype.UUID{Bytes: [16]byte(a.sized(16, pgtype.UUIDOID)), Valid: a.err == nil}
 	}
-	id, err := uuid.ParseBytes(value)
+	id, err := uuid.ParseBytes(a.raw())
 	if err != nil {
 		a.unreadable("want a UUID")
 	}
@@ -131,7 +148,7 @@ const y2k = 946_684_800_000_000
 
 // time reads a timestamptz, which has no zone of its own.
 func (a *answer) time() time.Time {
-	since := a.int8()
+	since := int64(binary.BigEndian.Uint64(a.sized(8, pgtype.TimestamptzOID)))
 	if since == math.MaxInt64 || since == math.MinInt64 { // infinity
 		a.unreadable("want a time, have infinity")
 	}

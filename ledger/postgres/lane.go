@@ -32,8 +32,7 @@ type lane[J any] struct {
 	mu      sync.Mutex
 	waiting []*seat[J]
 	flying  int
-
-	free sync.Pool // of seats that nobody knows any more
+	free    []*seat[J] // that nobody knows any more, as many as fly together at most
 }
 
 // seat is a job's place in a lane.
@@ -69,10 +68,14 @@ func (l *lane[J]) do(ctx context.Context, job J) error {
 
 // seat returns one that is used again, or a new one.
 func (l *lane[J]) seat(job J) *seat[J] {
-	s, ok := l.free.Get().(*seat[J])
-	if !ok {
-		s = &seat[J]{done: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := len(l.free) - 1
+	if last < 0 {
+		return &seat[J]{job: job, done: make(chan struct{}, 1)}
 	}
+	s := l.free[last]
+	l.free[last], l.free = nil, l.free[:last]
 	s.job = job
 	return s
 }
@@ -82,7 +85,11 @@ func (l *lane[J]) seat(job J) *seat[J] {
 func (l *lane[J]) vacate(s *seat[J]) {
 	var nothing J
 	s.job = nothing
-	l.free.Put(s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.free) < l.batch {
+		l.free = append(l.free, s)
+	}
 }
 
 // full reports whether a job that can be refused should be.

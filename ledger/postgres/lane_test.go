@@ -19,10 +19,11 @@ type recorded struct {
 	leave   chan struct{}
 	mu      sync.Mutex
 	batches [][]int
+	seats   map[*seat[int]]bool // that have flown
 }
 
 func record(batch, flights, crowd int, after func([]*seat[int]) []*seat[int]) *recorded {
-	r := &recorded{leave: make(chan struct{})}
+	r := &recorded{leave: make(chan struct{}), seats: map[*seat[int]]bool{}}
 	r.lane = &lane[int]{batch: batch, flights: flights, crowd: crowd, limit: 1000, weigh: func(n int) int { return n }, flown: func(int, time.Duration) {},
 		fly: func(seats []*seat[int]) []*seat[int] {
 			<-r.leave
@@ -30,6 +31,7 @@ func record(batch, flights, crowd int, after func([]*seat[int]) []*seat[int]) *r
 			var together []int
 			for _, s := range seats {
 				together = append(together, s.job)
+				r.seats[s] = true
 			}
 			r.batches = append(r.batches, together)
 			r.mu.Unlock()
@@ -148,6 +150,9 @@ func TestLaneUsesSeatsAgain(t *testing.T) {
 		done.Wait()
 		if want := [][]int{{1}, {3}, {3}, {3}}; !slices.EqualFunc(r.batches, want, slices.Equal[[]int]) {
 			t.Errorf("flights %v, want %v", r.batches, want)
+		}
+		if len(r.seats) == len(r.batches) {
+			t.Error("no seat was used again: this tests nothing")
 		}
 	})
 }

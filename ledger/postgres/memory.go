@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"slices"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -19,9 +17,9 @@ type memory struct {
 	written    int // bytes of parameters since the last makeRoom
 }
 
-// maxKept is how large what is kept may be. More is made for one transaction, and
-// dropped.
-const maxKept = 512 << 10
+// maxKept is how large each of the two may be: enough for a full batch of usual
+// operations. More is made for one transaction, and dropped.
+const maxKept = 1 << 20
 
 // keptMemory is the place of a connection's memory in its custom data.
 const keptMemory = "onceward.memory"
@@ -57,8 +55,8 @@ func makeRoom(conn *pgx.Conn) {
 		return
 	}
 	const aroundParameters = 1 << 10
-	if size := m.written + aroundParameters; size <= maxKept {
-		m.messages = slices.Grow(m.messages[:0], size)
+	if size := m.written + aroundParameters; size <= maxKept && cap(m.messages) < size {
+		m.messages = make(outbox, 0, size)
 	}
 	m.written = 0
 	conn.PgConn().Frontend().Send(&m.messages)

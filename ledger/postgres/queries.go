@@ -154,12 +154,12 @@ var (
 	leaseWatchedSQL   = withColumns(leaseWatchedText)
 )
 
-// The statements of batches. Openings and moves are the same statements whether
-// reviews belong to them or not; without them they have nothing to look at there.
-// Openings that a restore puts in doubt are with those that ask.
+// The statements of batches. A move is the same statement whether reviews belong to
+// it or not; without them it has nothing to look at there. openSQL records what asks
+// nobody and is in no doubt, and nothing else; openAskingSQL records everything.
 var (
-	openSQL          = prepare(strings.NewReplacer("/* asked */", "", "/* lost from */", "", "/* lost until */", "").Replace(openText))
-	openAskingSQL    = prepare(strings.NewReplacer("/* asked */", openAskedText, "/* lost from */", lostFrom, "/* lost until */", lostUntil).Replace(openText))
+	openSQL          = prepare(strings.NewReplacer("/* asked */", "", "/* and asked */", "", "/* lost from */", "", "/* lost until */", "").Replace(openText))
+	openAskingSQL    = prepare(strings.NewReplacer("/* asked */", openAskedText, "/* and asked */", ", 'needs_review', 'unknown'", "/* lost from */", lostFrom, "/* lost until */", lostUntil).Replace(openText))
 	holdSQL          = prepare(holdText)
 	holdersSQL       = prepare(withColumns(holdersText))
 	changeSQL        = prepare(moveOnlyText)

@@ -25,8 +25,13 @@ func (s *Store) row(ctx context.Context, sql string, args pgx.NamedArgs) (ledger
 }
 
 // GetByKey returns the operation that holds a key, without its attempts and
-// review, or ErrNotFound. Callers who ask at the same time share a statement.
+// review, or ErrNotFound; ErrOverloaded when too many wait. Callers who ask at the
+// same time share a statement.
 func (s *Store) GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error) {
+	if s.reads.full() {
+		s.observer.Overloaded(ledger.Reads)
+		return ledger.Operation{}, ledger.ErrOverloaded
+	}
 	h, err := s.holder(ctx, tenant, key)
 	return h.op, err
 }

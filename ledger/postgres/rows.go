@@ -212,7 +212,7 @@ var (
 		uuidColumn("claim_id", func(w *write) string { return w.opening.Start.ClaimID }),
 		textColumn("provider_key", func(w *write) string { return w.opening.Start.ProviderKey }),
 		textColumn("requested_by", func(w *write) string { return w.opening.Operation.RequestedBy }),
-		madeColumn("run_json", "text", func(b []byte, w *write) []byte { return appendRun(b, &w.opening.Operation.Run) }),
+		madeColumn("run_json", "text", func(b []byte, w *write) []byte { return w.opening.Operation.Run.AppendJSON(b) }),
 		textColumn("run_id", func(w *write) string { return w.opening.Operation.Run.RunID }),
 		textColumn("intent_id", func(w *write) string { return w.opening.Operation.IntentID }),
 		uuidColumn("distinct_from", func(w *write) string { return w.opening.Operation.DistinctFrom }),
@@ -284,14 +284,14 @@ var (
 
 // addKeyHash adds what names the key in the tombstones.
 func addKeyHash(b []byte, w *write) []byte {
-	hash := keyHash(w.key)
+	hash := ledger.KeyHash(w.key)
 	return append(b, hash[:]...)
 }
 
 // addContext adds what the first event of an operation says of its request.
 func addContext(b []byte, w *write) []byte {
 	c := openingContext(w.opening)
-	return appendContext(b, &c, w.key)
+	return c.AppendJSON(b, w.key)
 }
 
 // rowTypes are all of them.

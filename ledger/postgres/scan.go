@@ -63,7 +63,7 @@ func readJSON[T any](a *answer) *T {
 		return nil
 	}
 	value := new(T)
-	if err := json.Unmarshal(a.next(), value); err != nil {
+	if err := json.Unmarshal(a.raw(), value); err != nil {
 		a.unreadable(err.Error())
 	}
 	return value

@@ -47,7 +47,7 @@ WITH t AS MATERIALIZED (
         n.held, nullif(n.max_attempts, 0), CASE WHEN n.give_up_us > 0 THEN t.now + n.give_up_us * interval '1 microsecond' END,
         nullif(n.amount, '')::numeric, nullif(n.currency, ''), nullif(n.stage, ''), nullif(n.policy_version, ''), nullif(n.rule, ''), n.chain
     FROM n, t
-    WHERE NOT EXISTS (
+    WHERE n.status IN ('pending', 'running' /* and asked */) AND NOT EXISTS (
         SELECT FROM tombstones b WHERE b.tenant_id = n.tenant_id AND b.key_hash = n.key_hash)
       -- In doubt while a restore is in force, and only then.
       AND (n.status = 'unknown') = (EXISTS (SELECT FROM lost) AND EXISTS (SELECT FROM restores_in_force(n.tenant_id, n.action_type)))

@@ -1,4 +1,4 @@
-package postgres
+package ledger_test
 
 import (
 	"crypto/sha256"
@@ -74,15 +74,15 @@ func sameJSON(t *testing.T, value any) {
 	var got []byte
 	switch value := value.(type) {
 	case ledger.Run:
-		got = appendRun(nil, &value)
+		got = value.AppendJSON(nil)
 	case ledger.EventContext:
-		got = []byte(contextJSON(value, ""))
+		got = value.AppendJSON(nil, "")
 		const key = "key-1"
 		hash := sha256.Sum256([]byte(key))
 		hashed := value
 		hashed.KeyHash = hex.EncodeToString(hash[:])
 		want, err := json.Marshal(hashed)
-		if got := contextJSON(value, key); err != nil || got != string(want) {
+		if got := value.AppendJSON(nil, key); err != nil || string(got) != string(want) {
 			t.Errorf("with a key: got %.300s, want %.300s (%v)", got, want, err)
 		}
 	}
