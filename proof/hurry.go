@@ -105,6 +105,18 @@ func (b brisk) Open(ctx context.Context, o ledger.Opening) (ledger.Operation, bo
 	return op, created, err
 }
 
+// GetByKey implements server.Ledger. A request that is foreseen to be a duplicate
+// joins its operation by this.
+func (b brisk) GetByKey(ctx context.Context, tenant, key string) (ledger.Operation, error) {
+	op, err := b.Ledger.GetByKey(ctx, tenant, key)
+	if err == nil {
+		if s := b.stages.of(tenant, op.ActionType); s != nil {
+			s.joined()
+		}
+	}
+	return op, err
+}
+
 // Start implements dispatch.Ledger.
 func (b brisk) Start(ctx context.Context, c ledger.Claiming) (ledger.Operation, error) {
 	if s := b.stages.of(c.Operation.Tenant, c.Operation.ActionType); s != nil {
