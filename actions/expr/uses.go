@@ -2,8 +2,8 @@ package expr
 
 import (
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
