@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/onceward/onceward/actions"
 	"github.com/onceward/onceward/ledger"
@@ -44,6 +45,25 @@ func TestZeroDenies(t *testing.T) {
 	// To observe is to tell planners to go on: no policy does not say that.
 	if stage := (&policy.Policy{}).Stage("a.b"); stage != "" {
 		t.Errorf("without a policy it is in the stage %s", stage)
+	}
+}
+
+// An operation is remembered longer than its arguments may be: what it has of them is
+// no part of their text, which it would keep.
+func TestDecisionsKeepNoArguments(t *testing.T) {
+	t.Parallel()
+	const grant = "kind: policy\ntenant: acme\nversion: \"1\"\nallow: [{id: g, roles: [agent], action_types: [\"*\"]}]\n"
+	for _, args := range []string{`{"amount":"12","currency":"EUR","to":"dana"}`, `{"amount":"12.50","currency":"eur","to":"dana"}`} {
+		r := request(t, refund(), args)
+		d := load(t, grant).Decide(r)
+		if d.Effect != policy.Allow || d.Amount == "" || d.Currency != "EUR" {
+			t.Fatalf("%s: %+v", args, d)
+		}
+		for path, kept := range map[string]string{"amount": d.Amount, "currency": d.Currency} {
+			if text, ok := r.Args.Text(path); !ok || unsafe.StringData(text) == unsafe.StringData(kept) {
+				t.Errorf("%s: %s %q is a part of the arguments", args, path, kept)
+			}
+		}
 	}
 }
 

@@ -158,3 +158,25 @@ func TestOwnWorkIsNotPolledFor(t *testing.T) {
 		<-done
 	})
 }
+
+// What this process has done with, and is not settled, may go on in another one.
+func TestWorkThatWentOnElsewhereIsPolledFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		poll := func(context.Context, []ledger.Waited) ([]ledger.Operation, error) {
+			return []ledger.Operation{*operation(ledger.Succeeded, 3)}, nil
+		}
+		w := newWaiters(poll, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.run(ctx); close(done) }()
+		began := time.Now()
+		op := w.await(t.Context(), operation(ledger.Running, 1), time.Hour, nil, func() {
+			time.AfterFunc(pollInterval/2, func() { w.publish(operation(ledger.Unknown, 2)) })
+		})
+		if took := time.Since(began); op.State != ledger.Succeeded || took > 3*pollInterval {
+			t.Errorf("it was %s after %s", op.State, took)
+		}
+		cancel()
+		<-done
+	})
+}

@@ -124,3 +124,6 @@ func (s *Store) CensusOf(ctx context.Context, rows, reviews int) (ledger.Census,
 // AnswerWithin sets how long a single statement may take. Call it before the store
 // is used.
 func (s *Store) AnswerWithin(d time.Duration) { s.pool.answer = d }
+
+// RefuseReads makes a store behave as if too many look-ups waited.
+func (s *Store) RefuseReads() { s.reads.limit = 0 }

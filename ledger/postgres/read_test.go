@@ -191,3 +191,20 @@ func TestAddEvidence(t *testing.T) {
 		}
 	}
 }
+
+// Where too many wait a look-up is refused; what a claim must know it is told.
+func TestLookUpsAreRefusedWhereTooManyWait(t *testing.T) {
+	t.Parallel()
+	store, _ := ledgertest.NewStore(t)
+	opening := ledgertest.Opening(acme)
+	op, _, err := store.Open(t.Context(), opening)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.RefuseReads()
+	_, err = store.GetByKey(t.Context(), acme, op.Key)
+	wantError(t, "a look-up", err, ledger.ErrOverloaded)
+	if again, created, err := store.Open(t.Context(), opening); err != nil || created || again.ID != op.ID {
+		t.Errorf("claimed again: %v, created %t (%v)", again, created, err)
+	}
+}
