@@ -174,7 +174,7 @@ bench-build:
 	$(GO) -C bench build -o $(BENCH) .
 
 .PHONY: bench
-bench: bench-build ## Measure Onceward beside the alternatives (some 20 minutes; writes docs/performance.md)
+bench: bench-build ## Measure Onceward beside the alternatives (half an hour; writes docs/performance.md)
 	$(BENCH_RUN) -merge $(BENCH_FLAGS)
 
 .PHONY: bench-growth
