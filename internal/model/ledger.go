@@ -139,6 +139,9 @@ func (m *Model) apply(k *Key, c ledger.Change) error {
 		if k.Told == 0 {
 			k.Told = r.Receipt
 		}
+		if r.Attempt == 1 {
+			r.Horizon, r.SentInside = never, false
+		}
 	}
 	if c.BumpEpoch {
 		r.Epoch, r.Horizon, r.SentInside = r.Epoch+1, never, false

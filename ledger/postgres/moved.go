@@ -37,6 +37,9 @@ func moved(c *ledger.Change, f *facts) ledger.Operation {
 	if c.BumpEpoch {
 		op.Epoch, op.RequestHash, op.KeyHorizon = op.Epoch+1, nil, time.Time{}
 	}
+	if op.State == ledger.Succeeded && op.Attempt == 1 {
+		op.KeyHorizon = time.Time{}
+	}
 	op.UpdatedAt, op.Revision = f.at, f.revision
 	if c.Event == ledger.Doubt {
 		op.DoubtedAt = op.UpdatedAt

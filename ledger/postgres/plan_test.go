@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,7 +251,9 @@ func arguments(op ledger.Operation) pgx.NamedArgs {
 	}
 }
 
-// A settlement touches no index: its new version is on the page of the old one.
+// A settlement touches no index: its new version is on the page of the old one,
+// also where all of a page were claimed before the first is settled, which leaves no
+// room to take from. Arguments and receipts are of an ordinary size.
 func TestSettlementStaysOnItsPage(t *testing.T) {
 	t.Parallel()
 	db := ledgertest.NewDatabase(t)
@@ -259,13 +262,26 @@ func TestSettlementStaysOnItsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const actions = 40
-	for range actions {
-		op, _, err := store.Open(t.Context(), ledgertest.Opening(acme))
-		if err != nil {
+	claimed := make([]ledger.Operation, actions)
+	for i := range claimed {
+		opening := ledgertest.Opening(acme)
+		opening.Sealed = make([]byte, 160)
+		if claimed[i], _, err = store.Open(t.Context(), opening); err != nil {
 			t.Fatal(err)
 		}
-		apply(t, store, ledgertest.Change(op, ledger.Confirm))
 	}
+	var settling sync.WaitGroup
+	for _, op := range claimed {
+		change := ledgertest.Change(op, ledger.Confirm)
+		change.ProviderReference = "re_0123456789abcdefghijklmnop"
+		change.Receipt = fmt.Appendf(nil, `{"id":%q,"object":"refund","status":"succeeded","amount":4900,"currency":"usd","order":%q}`, change.ProviderReference, op.ID)
+		settling.Go(func() {
+			if _, err := store.Apply(t.Context(), change); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	settling.Wait()
 	store.Close() // connections that end report what they did
 	watch := db.Owner(t)
 	awaitCount(t, watch, actions, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'operations'`)

@@ -161,6 +161,9 @@ func (m *rowModel) apply(c ledger.Change) error {
 		m.reference = c.ProviderReference
 	}
 	m.receipt = to == ledger.Succeeded
+	if m.receipt && m.attempt == 1 {
+		m.horizon = never
+	}
 	if c.BumpEpoch {
 		m.epoch, m.horizon, m.request = m.epoch+1, never, false
 	}
