@@ -53,6 +53,6 @@ func everything(o options, skip func(name, reason string)) []contest.Entry {
 		contest.Driven(&echo.Contestant{Connections: o.connections, Telemetry: o.telemetry}, contest.Widths{Actions: every}),
 		contest.Driven(onceward.New("replay", o.server(onceward.Grouped)), contest.Widths{Duplicates: []int{1, 8, 64, 256}}),
 		growth.Replays("replay-db", o.server(onceward.Grouped), replays),
-		growth.Entry(o.history),
+		growth.Entry(o.history, o.server(onceward.Grouped)),
 	}
 }

@@ -65,5 +65,9 @@ func describePostgres(ctx context.Context, url string) (version string, settings
 	if err == nil && (settings["fsync"] != "on" || settings["synchronous_commit"] != "on") {
 		err = fmt.Errorf("the server does not keep what it acknowledges: fsync=%s, synchronous_commit=%s", settings["fsync"], settings["synchronous_commit"])
 	}
+	settings["huge_pages"] = "not in use"
+	if machine.HugePages() {
+		settings["huge_pages"] = "in use"
+	}
 	return version, settings, err
 }

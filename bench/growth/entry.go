@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/bench/contest"
 	"github.com/onceward/onceward/bench/ledgerdb"
+	"github.com/onceward/onceward/bench/onceward"
 	"github.com/onceward/onceward/bench/storage"
 )
 
@@ -40,12 +41,20 @@ func widths() contest.Widths {
 	return contest.Widths{Actions: []int{8, 64, most}, Duplicates: []int{8, 64}}
 }
 
+// asked is with how many callers a server is.
+func asked() contest.Widths { return contest.Widths{Duplicates: []int{8, 64}} }
+
 // The names of the measurements.
 func long(h History) string  { return Name + "-" + h.Size() }
 func short(h History) string { return long(h) + "-empty" }
 
 // checkpointed is the name of what is measured right after a checkpoint.
 func checkpointed(name string) string { return name + "-checkpointed" }
+
+// The names of what is asked of a server over gRPC: any operation of a tenant that
+// has a tenth of them all, and those of the last day.
+func served(name string) string  { return name + "-grpc" }
+func lastDay(name string) string { return name + "-grpc-day" }
 
 // steady is how much longer than a measurement the ledger is written to before
 // it counts, so that the pages that are touched for the first time after a
@@ -58,7 +67,8 @@ const Name = "growth"
 
 // Entry measures the ledger alone on a long history and on a short one, in turn.
 // The long one is made once; what the rounds add to it is little.
-func Entry(h History) contest.Entry {
+func Entry(h History, o onceward.Options) contest.Entry {
+	o.Forgetful = true
 	var grown, fresh ledgerdb.Database
 	var env contest.Env
 	return contest.Entry{
@@ -66,6 +76,7 @@ func Entry(h History) contest.Entry {
 		Promises: map[string]contest.Widths{
 			long(h): widths(), short(h): widths(),
 			checkpointed(long(h)): {Actions: []int{most}}, checkpointed(short(h)): {Actions: []int{most}},
+			served(long(h)): asked(), served(short(h)): asked(), lastDay(long(h)): asked(), lastDay(short(h)): asked(),
 		},
 		Prepare: func(ctx context.Context, e contest.Env) (err error) {
 			env = e
@@ -81,13 +92,13 @@ func Entry(h History) contest.Entry {
 			if err := Fill(ctx, round.Env, fresh, h.few()); err != nil {
 				return err
 			}
-			if err := measure(ctx, round, short(h), fresh, h.few()); err != nil {
+			if err := measure(ctx, round, o, short(h), fresh, h.few()); err != nil {
 				return err
 			}
 			if err := round.Drop(ctx, fresh.Name); err != nil {
 				return err
 			}
-			return measure(ctx, round, long(h), grown, h)
+			return measure(ctx, round, o, long(h), grown, h)
 		},
 		Finish: func(ctx context.Context) error {
 			if env.Postgres == "" {
@@ -99,7 +110,7 @@ func Entry(h History) contest.Entry {
 }
 
 // measure reads and writes under keys and tenants in no order.
-func measure(ctx context.Context, round contest.Round, name string, database ledgerdb.Database, h History) (err error) {
+func measure(ctx context.Context, round contest.Round, o onceward.Options, name string, database ledgerdb.Database, h History) (err error) {
 	c := storage.New(name, storage.Grouped, 0)
 	if err := c.Use(ctx, database); err != nil {
 		return err
@@ -134,6 +145,9 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		}
 		round.Record(m)
 	}
+	if err := serve(ctx, round, o, name, database, h); err != nil {
+		return err
+	}
 	var actions atomic.Int64
 	act := func(ctx context.Context) error {
 		if err := c.DoFor(ctx, h.Tenant(rand.Int64N(h.Operations)), contest.NewKey()); err != nil { //nolint:gosec // which tenant is no secret
@@ -164,6 +178,37 @@ func measure(ctx context.Context, round contest.Round, name string, database led
 		return err
 	}
 	return contest.Same(name+": new operations", after-before, actions.Load())
+}
+
+// serve asks a server that has nothing in memory. What is asked for again comes
+// soon after its operation as a rule, and what is a day old is on pages that
+// follow each other, however long the history.
+func serve(ctx context.Context, round contest.Round, o onceward.Options, name string, database ledgerdb.Database, h History) (err error) {
+	c := onceward.New(name, o)
+	if err := c.Serve(ctx, round.Env, database); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	for _, of := range []struct {
+		name  string
+		first int64 // operation
+	}{{served(name), 0}, {lastDay(name), h.Operations - max(1, h.Operations/days)}} {
+		replay := func(ctx context.Context) error {
+			_, key := h.Owner(h.shared(of.first))
+			return c.Duplicate(ctx, key)
+		}
+		if _, err := (contest.Load{Callers: 64, For: 2 * round.Each, Do: replay}).Run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", of.name, err)
+		}
+		for _, callers := range round.Among(asked().Duplicates) {
+			m, err := round.Load(ctx, of.name, contest.Duplicate, callers, c.ServerCPU, replay)
+			if err != nil {
+				return fmt.Errorf("%s: %w", of.name, err)
+			}
+			round.Record(m)
+		}
+	}
+	return nil
 }
 
 // warm reads the ledger into the server's cache, as far as it has room, the index

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -31,13 +32,26 @@ func (h History) Owner(n int64) (tenant, key string) {
 	return h.Tenant(n), "order-" + text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// Tenant is one of the tenants, in turn. When there is one only, it is the one
-// that has a credential.
+// share is the one of how many operations that the tenant with a credential has.
+const share = 10
+
+// Tenant is whose the operation with a number is: a tenth are those of the tenant
+// that has a credential, the others of all other tenants in turn.
 func (h History) Tenant(n int64) string {
-	if h.Tenants == 1 {
+	if h.Tenants == 1 || n%share == 0 {
 		return ledgerdb.Tenant
 	}
-	return fmt.Sprintf("tenant-%d", n%h.Tenants)
+	return fmt.Sprintf("tenant-%d", (n-n/share)%h.Tenants)
+}
+
+// shared is the number of an operation of the tenant that has a credential, after a
+// number.
+func (h History) shared(after int64) int64 {
+	n := after + rand.Int64N(h.Operations-after) //nolint:gosec // which key is no secret
+	if h.Tenants == 1 {
+		return n
+	}
+	return n - n%share
 }
 
 // days is how far back the history goes; the window of an operation is longer.
@@ -138,7 +152,7 @@ func (h History) tenantSQL() string {
 	if h.Tenants == 1 {
 		return "'" + ledgerdb.Tenant + "'"
 	}
-	return fmt.Sprintf("'tenant-' || (n %% %d)", h.Tenants)
+	return fmt.Sprintf("CASE WHEN n %% %d = 0 THEN '%s' ELSE 'tenant-' || ((n - n / %d) %% %d) END", share, ledgerdb.Tenant, share, h.Tenants)
 }
 
 const (
@@ -152,7 +166,6 @@ func operationColumns(h History) map[string]string {
 		"tenant_id":          h.tenantSQL(),
 		"id":                 idSQL,
 		"idempotency_key":    keySQL,
-		"claim_id":           `md5('claim' || n)::uuid`,
 		"provider_key":       `left(md5('provider' || n), 26)`,
 		"provider_reference": `'re_' || left(md5('provider' || n), 26)`,
 		"request_hash":       `sha256(convert_to(n::text, 'UTF8'))`,

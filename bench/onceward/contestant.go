@@ -29,6 +29,8 @@ type Options struct {
 	NaiveConnections int
 	Telemetry        bool
 	LogLevel         string
+	// Forgetful: the server keeps no finished actions in memory.
+	Forgetful bool
 }
 
 // Contestant calls the server. It is safe for concurrent use after Start.
@@ -63,6 +65,7 @@ func (c *Contestant) Serve(ctx context.Context, env contest.Env, database ledger
 	c.server, err = child.Start(ctx, env.Self, "serve",
 		"-database="+database.ServeURL, "-secrets="+database.SecretsDir,
 		"-ledger="+c.Ledger, "-telemetry="+strconv.FormatBool(c.Telemetry), "-log="+c.LogLevel,
+		"-replays="+strconv.FormatBool(!c.Forgetful),
 		"-naive-connections="+strconv.Itoa(c.NaiveConnections))
 	if err != nil {
 		return err

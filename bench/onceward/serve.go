@@ -40,6 +40,7 @@ func Serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 	book := flags.String("ledger", Grouped, "grouped or naive")
 	connections := flags.Int("naive-connections", 16, "connections of the naive ledger")
 	observed := flags.Bool("telemetry", true, "record spans and metrics")
+	replays := flags.Bool("replays", true, "answer duplicates from memory")
 	level := flags.String("log", "warn", "log level")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -54,6 +55,9 @@ func Serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 		Policies:    policy.AllowAll().For,
 		DatabaseURL: *database, Reconcile: true, ReconcileInterval: time.Second,
 		Log: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel})),
+	}
+	if !*replays {
+		config.ReplayBytes = -1
 	}
 	if config.Secrets, err = secrets.Load(*secretsDir); err != nil {
 		return err

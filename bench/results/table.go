@@ -145,12 +145,13 @@ func (r *Results) growth(b *strings.Builder) {
 			cells := []string{
 				r.cell(Prefix(row.name, "action", 64) + perSecond), r.cell(Prefix(row.name, "action", 256) + perSecond),
 				r.cell(Prefix(row.name, "duplicate", 64) + perSecond),
+				r.cell(Prefix(row.name+"-grpc", "duplicate", 64) + perSecond), r.cell(Prefix(row.name+"-grpc-day", "duplicate", 64) + perSecond),
 			}
 			if strings.Join(cells, "") == "" {
 				continue
 			}
 			if !header {
-				b.WriteString("\n| ledger alone, random tenants, per second | claims and settlements, c=64 | c=256 | replays from the database, c=64 |\n|---|---|---|---|\n")
+				b.WriteString("\n| random tenants, per second | claims and settlements, ledger alone, c=64 | c=256 | replays from the database, ledger alone, c=64 | over gRPC | of the last day, over gRPC |\n|---|---|---|---|---|---|\n")
 				header = true
 			}
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))

@@ -75,6 +75,10 @@ type Config struct {
 	// Run.
 	Telemetry *telemetry.Telemetry
 
+	// ReplayBytes bounds the memory of succeeded operations, from which duplicates are
+	// answered without the ledger; zero is the server's default, less is none.
+	ReplayBytes int
+
 	// StatsHandlers observe every call of the API, beside Telemetry.
 	StatsHandlers []stats.Handler
 
@@ -225,7 +229,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		store.Close()
 		return nil, err
 	}
-	replayBytes := 0 // the server's default
+	replayBytes := c.ReplayBytes
 	if c.Listener == nil {
 		replayBytes = -1 // nobody asks here
 	}
