@@ -268,7 +268,6 @@ func (r *Reconciler) find(ctx context.Context, op ledger.Operation, spec actions
 
 // escalate asks a person: once, since the operation leaves unknown by it.
 func (r *Reconciler) escalate(ctx context.Context, op ledger.Operation, reason ledger.ReviewReason, detail string) error {
-	r.log(op).Warn("a person must decide", "reason", reason, "detail", detail)
 	return r.apply(ctx, ledger.Change{
 		Operation: op, Leased: op.State == ledger.Unknown, Event: ledger.Escalate, Actor: actor, Detail: detail,
 		Effect: op.Effect, Reason: op.Reason, InDoubt: op.InDoubt, Failure: op.Failure,
@@ -292,6 +291,9 @@ func (r *Reconciler) apply(ctx context.Context, change ledger.Change) error {
 	}
 	r.Changed(moved)
 	r.log(moved).Info("moved", "event", change.Event, "state", moved.State)
+	if change.Review != nil {
+		r.log(moved).Warn("a person must decide", "reason", change.Review.Reason, "detail", change.Review.Detail)
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -111,7 +112,7 @@ func Main(args []string, o Options) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "onceward: %s (see %s --help)\n", err, askedFor(err))
+		fmt.Fprintf(s.err, "onceward: %s%s (see %s --help)\n", err, fromEnvironment(err), askedFor(err))
 		return exitUsage
 	}
 	ctx, stop := untilSignalled()
@@ -163,6 +164,25 @@ func askedFor(err error) string {
 		return wrong.Context.Selected().FullPath()
 	}
 	return "onceward"
+}
+
+// fromEnvironment names the variables that would have done for flags that are
+// missing.
+func fromEnvironment(err error) string {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "missing flags") {
+		return ""
+	}
+	var names []string
+	for _, flag := range wrong.Context.Flags() {
+		if flag.Required && !flag.Set {
+			names = append(names, flag.Envs...)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", or in the environment: " + strings.Join(names, ", ")
 }
 
 // newLog makes the logger of a service that a person looks at.

@@ -9,7 +9,7 @@ import (
 )
 
 type fakeproviderCmd struct {
-	Listen        string        `default:"127.0.0.1:7071" help:"Address to listen on."`
+	Listen        string        `default:"127.0.0.1:7082" help:"Address to listen on."`
 	KeyWindow     time.Duration `default:"24h" help:"How long payments recognise an idempotency key."`
 	SearchLag     time.Duration `default:"0s" help:"How long a new mail stays invisible to the search."`
 	StoreFailures bool          `help:"Payments replay stored failures too."`
@@ -17,7 +17,7 @@ type fakeproviderCmd struct {
 }
 
 func (*fakeproviderCmd) Help() string {
-	return "Example:\n  onceward fakeprovider --listen=127.0.0.1:7071\n  curl http://127.0.0.1:7071/_fake/\n\nThe second line says what faults it can play and how to count its effects.\nFor onceward serve --demo-provider-url: the token, in a file for --demo-provider-token-file, is " + fakeprovider.DefaultToken + "."
+	return "Example:\n  onceward fakeprovider --listen=127.0.0.1:7082\n  curl http://127.0.0.1:7082/_fake/\n\nThe second line says what faults it can play and how to count its effects.\nFor onceward serve --demo-provider-url: the token, in a file for --demo-provider-token-file, is " + fakeprovider.DefaultToken + "."
 }
 
 // Run serves until it is told to stop.

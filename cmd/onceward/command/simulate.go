@@ -19,7 +19,7 @@ import (
 
 type simulateCmd struct {
 	Names      []string      `arg:"" help:"Files and folders with one provider and its actions, or a name of the catalogue."`
-	Listen     string        `default:"127.0.0.1:7071" help:"Address to listen on (loopback; port 0 takes a free one)."`
+	Listen     string        `default:"127.0.0.1:7081" help:"Address to listen on (loopback; port 0 takes a free one)."`
 	LookupLag  time.Duration `default:"0s" help:"How long new objects stay invisible to look-ups that lag. Default: half of their settle time."`
 	WebhookURL string        `name:"webhook-url" placeholder:"URL" help:"Where POST /_fake/webhooks sends signed events to: http://127.0.0.1:PORT/v1/webhooks/TENANT/PROVIDER of onceward serve --webhooks-listen."`
 
@@ -72,7 +72,7 @@ func (c *simulateCmd) Run(ctx context.Context, s streams) error {
 func loopbackOnly(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: --listen=%s: want an address such as 127.0.0.1:7071", errUsage, address)
+		return fmt.Errorf("%w: --listen=%s: want an address such as 127.0.0.1:7081", errUsage, address)
 	}
 	if !isLoopback(host) {
 		return fmt.Errorf("%w: --listen=%s: a simulated provider listens on loopback only, because anybody who reaches it can script it", errUsage, address)

@@ -102,8 +102,8 @@ func TestSimulateFiles(t *testing.T) {
 func TestSimulateRefuses(t *testing.T) {
 	for want, c := range map[string]simulateCmd{
 		"nobody is no file, no folder and no name of the catalogue": {Names: []string{"nobody"}, Listen: "127.0.0.1:0"},
-		"loopback only":             {Names: []string{"stripe"}, Listen: "0.0.0.0:7071"},
-		"want an address":           {Names: []string{"stripe"}, Listen: "7071"},
+		"loopback only":             {Names: []string{"stripe"}, Listen: "0.0.0.0:7081"},
+		"want an address":           {Names: []string{"stripe"}, Listen: "7081"},
 		"cannot be negative":        {Names: []string{"stripe"}, Listen: "127.0.0.1:0", LookupLag: -1},
 		"one provider can be simul": {Names: []string{"../../../catalog/stripe", "../../../catalog/slack"}, Listen: "127.0.0.1:0"},
 		"choose another address":    {Names: []string{"stripe"}, Listen: "127.0.0.1:99999"},

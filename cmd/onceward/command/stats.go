@@ -72,7 +72,7 @@ func printStats(w io.Writer, resp *oncewardv1.GetStatsResponse) {
 	total := resp.GetTotal()
 	fmt.Fprintf(w, "%s to %s\n\n", resp.GetFrom().AsTime().Format(time.RFC3339), resp.GetTo().AsTime().Format(time.RFC3339))
 	if total.GetTracked() == 0 && total.GetRefused() == 0 {
-		fmt.Fprintln(w, "No requests were counted in this time. What is only observed is not counted: onceward observe report --help")
+		fmt.Fprintln(w, "No requests were counted in this time; what is new is counted some five seconds later. What is only observed is not counted: onceward observe report --help")
 		return
 	}
 	fmt.Fprintf(w, "tracked                %d\nexecuted               %d\nduplicates prevented   %d (%s of what was tracked)\n",
