@@ -18,6 +18,7 @@ type book struct {
 	Ledger
 	changes   []ledger.Change
 	postponed []ledger.Postponement
+	fenced    bool // somebody else is always faster
 
 	get    func(tenant, id string) (ledger.Operation, error)
 	notes  []string        // of closed events
@@ -26,6 +27,9 @@ type book struct {
 
 func (b *book) Apply(_ context.Context, c ledger.Change) (ledger.Operation, error) {
 	b.changes = append(b.changes, c)
+	if b.fenced {
+		return ledger.Operation{}, ledger.ErrFenced
+	}
 	return c.Operation, nil
 }
 
@@ -283,5 +287,24 @@ func TestAbsenceLeavesTheAttemptsThatAreLeft(t *testing.T) {
 		if got := absent(ledger.Change{Operation: op}, spec, now); got.Event != test.want || got.Effect != ledger.EffectNotApplied || got.Failure.Code != test.code {
 			t.Errorf("%s: %+v, want %s", name, got, test.want)
 		}
+	}
+}
+
+// The log calls for a person where one was asked, and not where the operation has
+// moved on before.
+func TestTheLogAsksWhenAPersonIsAsked(t *testing.T) {
+	for name, fenced := range map[string]bool{"asked": false, "moved on": true} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			b := &book{fenced: fenced}
+			r := New(Options{Ledger: b, Dispatcher: &desk{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			op := ledger.Operation{ID: "op-1", ActionType: "fake.thing", State: ledger.Unknown}
+			if err := r.escalate(t.Context(), op, ledger.Contradicted, "Two were found."); err != nil || len(b.changes) != 1 {
+				t.Fatalf("%v after %d changes", err, len(b.changes))
+			}
+			if asked := strings.Contains(log.String(), "a person must decide"); asked == fenced {
+				t.Errorf("logged: %s", log.String())
+			}
+		})
 	}
 }
