@@ -170,7 +170,12 @@ func (bearerIsTenant) Authenticate(_ context.Context, c Credential) (policy.Prin
 // answers at once.
 func newFastServer(t testing.TB, book *memoryLedger, log *slog.Logger, change func(*Options)) *Server {
 	t.Helper()
-	registry, err := actions.NewRegistry(refunds{})
+	return newFastServerOf(t, refunds{}, book, log, change)
+}
+
+func newFastServerOf(t testing.TB, adapter actions.Adapter, book *memoryLedger, log *slog.Logger, change func(*Options)) *Server {
+	t.Helper()
+	registry, err := actions.NewRegistry(adapter)
 	if err != nil {
 		t.Fatal(err)
 	}
