@@ -1,7 +1,6 @@
 package stripemock
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -121,7 +120,7 @@ func TestRequestsFitStripesDescription(t *testing.T) {
 		adapter := m.adapter(t, entry.Provider, a)
 		for i, example := range a.Examples {
 			c := call(t, example)
-			outcome := adapter.Execute(context.Background(), c)
+			outcome := adapter.Execute(t.Context(), c)
 			log := m.take()
 			if len(log) != 1 || !strings.HasSuffix(log[0], " 200") {
 				t.Errorf("%s, example %d: stripe-mock says %q", a.Type, i, log)
@@ -137,7 +136,7 @@ func TestRequestsFitStripesDescription(t *testing.T) {
 				continue
 			}
 			for _, reference := range []string{"", outcome.Receipt.Reference} {
-				looker.Lookup(context.Background(), actions.Query{
+				looker.Lookup(t.Context(), actions.Query{
 					Call: c, ProviderReference: reference, FirstSentAt: time.Unix(1_700_000_000, 0), LastSentAt: time.Unix(1_700_000_060, 0),
 				})
 				for _, line := range m.take() {
@@ -171,7 +170,7 @@ func TestMockRefuses(t *testing.T) {
 			request.Form[name] = value
 		}
 		wrong.Request = &request
-		outcome := m.adapter(t, entry.Provider, &wrong).Execute(context.Background(), call(t, a.Examples[0]))
+		outcome := m.adapter(t, entry.Provider, &wrong).Execute(t.Context(), call(t, a.Examples[0]))
 		if log := m.take(); len(log) != 1 || strings.HasSuffix(log[0], " 200") || outcome.Kind == actions.Applied {
 			t.Errorf("%s: an unknown parameter was taken: %q, %s", a.Type, log, outcome.Kind)
 		}
