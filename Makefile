@@ -181,7 +181,7 @@ bench: bench-build ## Measure Onceward beside the alternatives (half an hour; wr
 	$(BENCH_RUN) -merge $(BENCH_FLAGS)
 
 .PHONY: bench-growth
-bench-growth: bench-build ## Measure the ledger on 10 million operations of 1 million tenants (30 GB)
+bench-growth: bench-build ## Measure the ledger on 10 million operations of 1 million tenants (50 GB)
 	$(BENCH_RUN) -merge -only=growth -grow=10000000 -tenants=1000000 $(BENCH_FLAGS)
 
 .PHONY: bench-smoke

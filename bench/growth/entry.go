@@ -123,6 +123,9 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, name 
 	if err := warm(ctx, round, database); err != nil {
 		return err
 	}
+	if err := serve(ctx, round, o, name, database, h); err != nil {
+		return err
+	}
 	replay := func(ctx context.Context) error {
 		tenant, key := h.Owner(rand.Int64N(h.Operations)) //nolint:gosec // which key is no secret
 		return c.DuplicateFor(ctx, tenant, key)
@@ -144,9 +147,6 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, name 
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		round.Record(m)
-	}
-	if err := serve(ctx, round, o, name, database, h); err != nil {
-		return err
 	}
 	var actions atomic.Int64
 	act := func(ctx context.Context) error {
@@ -192,7 +192,7 @@ func serve(ctx context.Context, round contest.Round, o onceward.Options, name st
 	for _, of := range []struct {
 		name  string
 		first int64 // operation
-	}{{served(name), 0}, {lastDay(name), h.Operations - max(1, h.Operations/days)}} {
+	}{{lastDay(name), h.Operations - max(1, h.Operations/days)}, {served(name), 0}} { // the old ones would push the new ones out
 		replay := func(ctx context.Context) error {
 			_, key := h.Owner(h.shared(of.first))
 			return c.Duplicate(ctx, key)
