@@ -191,7 +191,7 @@ bench-smoke: bench-build ## Run the benchmark once and briefly: does it still me
 ##@ Check
 
 .PHONY: lint
-lint: $(GOLANGCI) ## Lint all Go code, that of the modules beside this one too
+lint: $(GOLANGCI) ## Lint the Go code, that of the larger modules beside this one too
 	$(GOLANGCI) run $(TEST_PKGS)
 	for module in $(MODULES); do (cd $$module && $(GOLANGCI) run ./...); done
 

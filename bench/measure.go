@@ -83,7 +83,7 @@ func environment(ctx context.Context, pg *privatepg.Server, dir string, began ti
 
 // describe notes what the figures depend on.
 func describe(ctx context.Context, env contest.Env, r *results.Results) error {
-	version, settings, err := describePostgres(ctx, env.Postgres)
+	version, settings, err := describePostgres(ctx, env.Postgres, env.Postmaster)
 	if err != nil {
 		return err
 	}

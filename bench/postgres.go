@@ -43,7 +43,7 @@ func startPostgres(ctx context.Context, dir string, more map[string]string) (*pr
 
 // describePostgres reads the version and the settings that matter, as the server
 // has them.
-func describePostgres(ctx context.Context, url string) (version string, settings map[string]string, err error) {
+func describePostgres(ctx context.Context, url string, postmaster int) (version string, settings map[string]string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return "", nil, err
@@ -65,9 +65,10 @@ func describePostgres(ctx context.Context, url string) (version string, settings
 	if err == nil && (settings["fsync"] != "on" || settings["synchronous_commit"] != "on") {
 		err = fmt.Errorf("the server does not keep what it acknowledges: fsync=%s, synchronous_commit=%s", settings["fsync"], settings["synchronous_commit"])
 	}
-	settings["huge_pages"] = "not in use"
-	if machine.HugePages() {
+	if has, ok := machine.HugePages(postmaster); has {
 		settings["huge_pages"] = "in use"
+	} else if ok {
+		settings["huge_pages"] = "not in use"
 	}
 	return version, settings, err
 }

@@ -69,7 +69,7 @@ type Operation struct {
 	CreatedAt, UpdatedAt    time.Time
 	FirstSentAt, LastSentAt time.Time // claims; zero before the first
 	DoubtedAt               time.Time // when it last became unknown: no attempt begins to send after it
-	KeyHorizon              time.Time // zero when the provider honours no keys
+	KeyHorizon              time.Time // zero when the provider honours no keys, and when the first attempt succeeded
 	LeaseExpiresAt          time.Time
 	NextAttemptAt           time.Time // zero when nothing is planned
 	SettledAt               time.Time // when it succeeded or failed; what is learned later does not move it; zero while unfinished

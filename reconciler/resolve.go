@@ -291,7 +291,7 @@ func (r *Reconciler) apply(ctx context.Context, change ledger.Change) error {
 	}
 	r.Changed(moved)
 	r.log(moved).Info("moved", "event", change.Event, "state", moved.State)
-	if change.Review != nil {
+	if change.Event == ledger.Escalate {
 		r.log(moved).Warn("a person must decide", "reason", change.Review.Reason, "detail", change.Review.Detail)
 	}
 	return nil

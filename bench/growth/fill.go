@@ -173,7 +173,6 @@ func operationColumns(h History) map[string]string {
 		"updated_at":         moment("updated_at"),
 		"first_sent_at":      moment("first_sent_at"),
 		"last_sent_at":       moment("last_sent_at"),
-		"key_horizon":        moment("key_horizon"),
 		"window_ends_at":     moment("window_ends_at"),
 		"sweep_at":           `date_bin('15 minutes', made + t.retention, timestamptz '2000-01-01 00:00Z') + interval '15 minutes'`,
 	}

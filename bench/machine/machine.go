@@ -47,18 +47,3 @@ func Describe() Facts {
 	}
 	return f
 }
-
-// HugePages reports whether anybody has pages of the system's reserve of huge ones,
-// as a Postgres that found enough of them has for its cache.
-func HugePages() bool {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return false
-	}
-	count := func(name string) int {
-		value, _ := field(string(text), name)
-		n, _ := strconv.Atoi(value)
-		return n
-	}
-	return count("HugePages_Total:") > count("HugePages_Free:") || count("HugePages_Rsvd:") > 0
-}

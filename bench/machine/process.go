@@ -97,3 +97,15 @@ func field(text, name string) (string, bool) {
 	}
 	return "", false
 }
+
+// HugePages reports whether a process has memory in pages of the system's reserve of
+// huge ones, as a Postgres that found enough of them has its cache; not ok where the
+// system does not tell.
+func HugePages(pid int) (has, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false, false
+	}
+	size, ok := field(string(text), "HugetlbPages:")
+	return ok && size != "0 kB", ok
+}

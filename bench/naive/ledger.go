@@ -89,6 +89,9 @@ func (l *Ledger) Apply(ctx context.Context, c ledger.Change) (ledger.Operation, 
 	op.ProviderReference, op.Receipt = c.ProviderReference, c.Receipt
 	op.Revision, op.UpdatedAt, op.WindowEndsAt = done.revision, done.at, done.windowEnds
 	op.LeaseExpiresAt = time.Time{}
+	if op.Attempt == 1 {
+		op.KeyHorizon = time.Time{}
+	}
 	return op, nil
 }
 

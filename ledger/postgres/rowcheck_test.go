@@ -37,7 +37,7 @@ type storedRow struct {
 	args                              []byte
 	receipt, sealed, frozen           bool
 	events, claims, underWay, reviews int
-	leased, chained                   bool
+	leased, chained, horizon          bool
 }
 
 // storedSQL looks at every row of a tenant: how many events it has, and how many
@@ -50,7 +50,8 @@ const storedSQL = `SELECT o.idempotency_key, o.status, o.last_event, o.effect, o
 	(SELECT count(*) FROM attempts a WHERE a.tenant_id = o.tenant_id AND a.operation_id = o.id AND a.ended_at IS NULL),
 	(SELECT count(*) FROM reviews r WHERE r.tenant_id = o.tenant_id AND r.operation_id = o.id AND r.decision IS NULL),
 	EXISTS (SELECT FROM leases l WHERE l.tenant_id = o.tenant_id AND o.idempotency_key = ANY (l.idempotency_keys)),
-	o.audit_chain = (SELECT chain FROM audit_events e WHERE e.tenant_id = o.tenant_id AND e.operation_id = o.id ORDER BY sequence DESC LIMIT 1)
+	o.audit_chain = (SELECT chain FROM audit_events e WHERE e.tenant_id = o.tenant_id AND e.operation_id = o.id ORDER BY sequence DESC LIMIT 1),
+	o.key_horizon IS NOT NULL
 	FROM operations o WHERE o.tenant_id = $1`
 
 // check compares every row with its model, and holds what no model needs to say.
@@ -63,7 +64,7 @@ func (r *rowRun) check() {
 	stored, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s storedRow, err error) {
 		op := &s.op
 		err = row.Scan(&op.Key, &op.State, &op.LastEvent, &op.Effect, &op.Reason, &op.InDoubt, &op.Attempt, &op.Epoch, &op.Lease, &op.Resolves, &op.NegativeReads,
-			&op.ProviderReference, &s.args, &op.Revision, &s.receipt, &s.sealed, &s.frozen, &s.events, &s.claims, &s.underWay, &s.reviews, &s.leased, &s.chained)
+			&op.ProviderReference, &s.args, &op.Revision, &s.receipt, &s.sealed, &s.frozen, &s.events, &s.claims, &s.underWay, &s.reviews, &s.leased, &s.chained, &s.horizon)
 		if err == nil {
 			op.ArgsHash = ledger.Hash(s.args)
 		}
@@ -100,6 +101,8 @@ func (r *rowRun) check() {
 			r.rt.Fatalf("%s is running, and its lease is nowhere: it would never end", s.op.Key)
 		case s.receipt != m.receipt || s.sealed != m.sealed || s.frozen != m.request:
 			r.rt.Fatalf("%s: receipt %v, arguments %v, request %v, want %v, %v, %v", s.op.Key, s.receipt, s.sealed, s.frozen, m.receipt, m.sealed, m.request)
+		case s.horizon != (m.horizon != never):
+			r.rt.Fatalf("%s is %s after %d attempts, and its key has a horizon: %v", s.op.Key, s.op.State, s.op.Attempt, s.horizon)
 		case (s.reviews == 1) != (m.review != "") || s.reviews > 1:
 			r.rt.Fatalf("%s: %d open reviews, want review %q", s.op.Key, s.reviews, m.review)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/ledger"
 	"github.com/onceward/onceward/ledger/ledgertest"
+	"github.com/onceward/onceward/ledger/postgres"
 )
 
 func TestStartClaimsPending(t *testing.T) {
@@ -142,6 +143,29 @@ func TestReplayKeepsTheHorizonAndTheKey(t *testing.T) {
 	}
 	if !replayed.InDoubt || replayed.Epoch != leased.Epoch || replayed.Attempt != 2 {
 		t.Errorf("replayed: in doubt %v, epoch %d, attempt %d", replayed.InDoubt, replayed.Epoch, replayed.Attempt)
+	}
+	settledWithHorizon(t, store, replayed, leased.KeyHorizon)
+}
+
+// Once an attempt has its receipt, whether all attempts had one key at a provider
+// that knew it still matters: where there were several (dispatch.EndsAll).
+func TestTheHorizonOfASingleAttemptIsDropped(t *testing.T) {
+	t.Parallel()
+	store, _ := ledgertest.NewStore(t)
+	settledWithHorizon(t, store, inState(t, store, ledger.Running), time.Time{})
+}
+
+// settledWithHorizon confirms an attempt, and looks at the horizon that is left: in
+// the answer, and in the row.
+func settledWithHorizon(t *testing.T, store *postgres.Store, op ledger.Operation, want time.Time) {
+	t.Helper()
+	settled := apply(t, store, ledgertest.Change(op, ledger.Confirm))
+	stored, err := store.GetByKey(t.Context(), op.Tenant, op.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !settled.KeyHorizon.Equal(want) || !stored.KeyHorizon.Equal(want) {
+		t.Errorf("after %d attempts the horizon is %v, in the row %v; want %v", op.Attempt, settled.KeyHorizon, stored.KeyHorizon, want)
 	}
 }
 

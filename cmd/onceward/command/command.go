@@ -176,13 +176,15 @@ func fromEnvironment(err error) string {
 	var names []string
 	for _, flag := range wrong.Context.Flags() {
 		if flag.Required && !flag.Set {
-			names = append(names, flag.Envs...)
+			for _, name := range flag.Envs {
+				names = append(names, name+" for --"+flag.Name)
+			}
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return ", or in the environment: " + strings.Join(names, ", ")
+	return "; the environment may say it too: " + strings.Join(names, ", ")
 }
 
 // newLog makes the logger of a service that a person looks at.

@@ -14,7 +14,7 @@ WITH t AS MATERIALIZED (
         request_hash = CASE WHEN n.bump = 1 THEN NULL ELSE o.request_hash END,
         -- Nothing asks for the claim of an attempt that has ended, nor for the horizon of
         -- the only attempt once there is a receipt. Every byte less lets more settlements
-        -- find room on the page of their claim.
+        -- find room on the page of their claim. (What ends otherwise keeps them: it is rare.)
         key_horizon = CASE WHEN n.bump = 1 OR (n.to_status = 'succeeded' AND o.attempt = 1) THEN NULL ELSE o.key_horizon END,
         claim_id = NULL,
         resolves = CASE WHEN n.to_status = 'unknown' AND NOT n.reset_resolves THEN o.resolves ELSE 0 END,
