@@ -213,9 +213,14 @@ func serve(ctx context.Context, round contest.Round, o onceward.Options, name st
 
 // warm reads the ledger into the server's cache, as far as it has room, the index
 // last: a server that just made 10 million operations has not seen most of them
-// since, one that serves them has.
+// since, one that serves them has. Leases of the rounds before are dropped: where
+// requests are served they live for seconds, and the server that is asked over gRPC
+// would look after half a million of them meanwhile.
 func warm(ctx context.Context, round contest.Round, database ledgerdb.Database) error {
 	return with(ctx, database, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `TRUNCATE leases`); err != nil {
+			return err
+		}
 		var there bool
 		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_prewarm')`).Scan(&there); err != nil {
 			return err

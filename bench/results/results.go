@@ -22,13 +22,21 @@ type Results struct {
 	Versions map[string]string `json:"versions"`
 	// Settings of the Postgres server that differ from its defaults, and those
 	// that decide what a commit is.
-	Settings map[string]string  `json:"settings"`
-	Figures  map[string]*Figure `json:"figures"`
-	Ratios   map[string]float64 `json:"ratios"`
-	Ranges   map[string]Range   `json:"ratio_ranges"`
-	Skipped  map[string]string  `json:"skipped"`
+	Settings map[string]string `json:"settings"`
+	// Earlier are the runs whose figures were put together with those of this one.
+	Earlier []Run              `json:"earlier,omitempty"`
+	Figures map[string]*Figure `json:"figures"`
+	Ratios  map[string]float64 `json:"ratios"`
+	Ranges  map[string]Range   `json:"ratio_ranges"`
+	Skipped map[string]string  `json:"skipped"`
 	// Profiles are the functions that took most processor time, as text.
 	Profiles map[string]string `json:"profiles,omitempty"`
+}
+
+// Run is when a run began, and the settings that it had.
+type Run struct {
+	Started  time.Time         `json:"started"`
+	Settings map[string]string `json:"settings"`
 }
 
 // Figure is one number, measured once in each round.
@@ -141,6 +149,11 @@ func (r *Results) Merge(file string) error {
 			r.Figures[name] = f
 		}
 	}
+	for _, run := range append(before.Earlier, Run{before.Started, before.Settings}) {
+		if r.has(run) {
+			r.Earlier = append(r.Earlier, run)
+		}
+	}
 	for name, version := range before.Versions {
 		if r.Versions[name] == "" {
 			r.Versions[name] = version
@@ -152,6 +165,16 @@ func (r *Results) Merge(file string) error {
 		}
 	}
 	return nil
+}
+
+// has reports whether a figure is of a run.
+func (r *Results) has(run Run) bool {
+	for _, f := range r.Figures {
+		if f.Run.Equal(run.Started) {
+			return true
+		}
+	}
+	return false
 }
 
 // Finish computes the ratios.

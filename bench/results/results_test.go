@@ -114,3 +114,36 @@ func TestMergeKeepsWhatWasNotMeasured(t *testing.T) {
 		t.Errorf("range %+v over rounds of different runs", got)
 	}
 }
+
+// A figure that an earlier run measured keeps that run's settings, however often it
+// is taken over.
+func TestEarlierRunsKeepTheirSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	r := measured(t)
+	r.Settings = map[string]string{"shared_buffers": "15GB", "fsync": "on"}
+	for _, later := range []time.Duration{0, time.Hour, 48 * time.Hour} {
+		if later > 0 {
+			at := r.Started.Add(later)
+			r = results.New(at)
+			r.Settings = map[string]string{"shared_buffers": "6GB", "fsync": "on"}
+			r.Value("grpc_rss_idle_mib", "MiB", 30)
+			if err := r.Merge(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		page := r.Markdown()
+		want := map[time.Duration]string{
+			time.Hour:      "- Figures of 2026-01-02 03:04 have other settings: shared_buffers=15GB.\n",
+			48 * time.Hour: "- Figures of 2026-01-02 have other settings: shared_buffers=15GB.\n",
+		}[later]
+		if strings.Contains(page, "other settings") != (later > 0) || !strings.Contains(page, want) {
+			t.Errorf("after %v: %.600s", later, page)
+		}
+		if len(r.Earlier) > 1 {
+			t.Errorf("after %v: %d runs are in it, of which two have no figure that is left", later, len(r.Earlier))
+		}
+	}
+}

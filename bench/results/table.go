@@ -75,6 +75,17 @@ func (r *Results) header(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "- Versions: %s.\n", list(r.Versions, " "))
 	fmt.Fprintf(b, "- Postgres settings: %s.\n", list(r.Settings, "="))
+	for _, run := range r.Earlier {
+		other := map[string]string{}
+		for name, value := range run.Settings {
+			if r.Settings[name] != value {
+				other[name] = value
+			}
+		}
+		if len(other) > 0 {
+			fmt.Fprintf(b, "- Figures of %s have other settings: %s.\n", r.when(run.Started), list(other, "="))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
 		fmt.Fprintf(b, "- **Skipped: %s**: %s.\n", name, strings.TrimRight(r.Skipped[name], "."))
 	}
@@ -151,7 +162,7 @@ func (r *Results) growth(b *strings.Builder) {
 				continue
 			}
 			if !header {
-				b.WriteString("\n| random tenants, per second | claims and settlements, ledger alone, c=64 | c=256 | replays from the database, ledger alone, c=64 | over gRPC | of the last day, over gRPC |\n|---|---|---|---|---|---|\n")
+				b.WriteString("\n| per second | claims and settlements, ledger alone, c=64 | c=256 | replays of any operation, ledger alone, c=64 | over gRPC, c=64 | of the last day, over gRPC, c=64 |\n|---|---|---|---|---|---|\n")
 				header = true
 			}
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))
@@ -162,9 +173,18 @@ func (r *Results) growth(b *strings.Builder) {
 // earlier says when a figure was measured, where that was not in this run.
 func (r *Results) earlier(name string) string {
 	if f := r.Figures[name]; f != nil && !f.Run.Equal(r.Started) {
-		return ", " + f.Run.UTC().Format(time.DateOnly)
+		return ", " + r.when(f.Run)
 	}
 	return ""
+}
+
+// when is the day of an earlier run, with the time where this one has the same day.
+func (r *Results) when(run time.Time) string {
+	run = run.UTC()
+	if day := run.Format(time.DateOnly); day != r.Started.UTC().Format(time.DateOnly) {
+		return day
+	}
+	return run.Format("2006-01-02 15:04")
 }
 
 // cost is the processor time of one piece of a row's work, or nothing.
