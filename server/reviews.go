@@ -158,6 +158,9 @@ func (s *Server) resolve(ctx context.Context, p policy.Principal, decision ledge
 		if op, err = s.Ledger.Get(ctx, op.Tenant, op.ID); err != nil {
 			return nil, err
 		}
+		if op.State != ledger.NeedsReview { // decided since the vote
+			return nil, ledger.ErrFenced
+		}
 		change.Operation = op
 	}
 	if action, ok := s.actionOf(op); ok {

@@ -1,11 +1,14 @@
 package laws
 
 import (
+	"context"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/onceward/onceward/actions"
+	"github.com/onceward/onceward/internal/app"
 	"github.com/onceward/onceward/internal/apptest"
 	"github.com/onceward/onceward/ledger"
 	oncewardv1 "github.com/onceward/onceward/proto/onceward/v1"
@@ -121,4 +124,42 @@ func TestReport57_OneYesOneOperation(t *testing.T) {
 	apptest.WantReason(t, errs[loser], codes.FailedPrecondition, "REVIEW_DECIDED")
 	want := []ledger.State{ledger.Failed, ledger.Succeeded}[loser]
 	w.WaitFor(t, "acme", two.GetId(), want)
+}
+
+// outvoted is a ledger in which somebody else decides right after a yes was
+// counted, before it moves the operation.
+type outvoted struct {
+	app.Ledger
+	decide func()
+}
+
+func (l *outvoted) AddApproval(ctx context.Context, tenant, reviewID string, a ledger.Approval) (ledger.Review, error) {
+	review, err := l.Ledger.AddApproval(ctx, tenant, reviewID, a)
+	l.decide()
+	return review, err
+}
+
+// A yes that another's no overtakes between its vote and its move is told who was
+// first, as one that comes later is.
+func TestReport57_ANoBetweenTheVoteAndTheMove(t *testing.T) {
+	t.Parallel()
+	gated := newStub("test.gated", applied).approved()
+	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{gated}})
+	quick := w.Start(t, nil)
+	book := &outvoted{}
+	slow := w.Start(t, func(c *app.Config) {
+		c.WrapLedger = func(l app.Ledger) app.Ledger { book.Ledger = l; return book }
+	})
+	other := w.Key(t, "acme", "otto", "reviewer")
+	op := w.AskIn(t, quick, stubRequest("test.gated", "one"), needsReview).GetOperation()
+	book.decide = sync.OnceFunc(func() { resolve(t, w, quick, other, op.GetReview().GetId(), reject()) })
+
+	_, err := tryResolve(t, slow, w.Reviewer, op.GetReview().GetId(), approve())
+	apptest.WantReason(t, err, codes.FailedPrecondition, "REVIEW_DECIDED")
+	if got := w.Held(t, op.GetId()); got.State != ledger.Failed || got.Attempt != 0 {
+		t.Errorf("rejected, but %s after %d attempts", got.State, got.Attempt)
+	}
+	if n := gated.calls.Load(); n != 0 {
+		t.Errorf("%d calls of what was rejected", n)
+	}
 }
