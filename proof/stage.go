@@ -83,16 +83,34 @@ func (s *stage) execute(ctx context.Context, call actions.Call) actions.Outcome 
 			s.fail(err)
 		}
 	}()
-	attempt, cancel := ctx, context.CancelFunc(func() {})
-	if s.timeout > 0 {
-		attempt, cancel = context.WithTimeout(ctx, s.timeout)
-	}
+	attempt, cancel := s.bounded(ctx, n)
 	defer cancel()
 	outcome := s.adapter.Execute(attempt, call)
 	if s.dies == afterSending && n == 1 {
 		die()
 	}
 	return outcome
+}
+
+// bounded gives attempt n its time. That of a write which is to stand at the gate
+// runs from its arrival there: on a busy machine it would else be over before
+// anything was sent, and the path would show nothing.
+func (s *stage) bounded(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	switch {
+	case s.timeout == 0:
+		return ctx, func() {}
+	case s.gate == nil || n > 1:
+		return context.WithTimeout(ctx, s.timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestTimeout)
+	go func() {
+		select {
+		case <-s.gate.Reached():
+			time.AfterFunc(s.timeout, cancel)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // look makes a look-up by the adapter of the stage.

@@ -112,7 +112,8 @@ func TestClassify(t *testing.T) {
 func TestClassifyBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	p := says(t, 200, nil, "")
-	a := build(t, p.URL, providerHead+"  max_response: 4KiB\n"+exists, actionHead+"timeout: 300ms\n"+refund)
+	provider := providerHead + "  max_response: 4KiB\n" + exists
+	a := build(t, p.URL, provider, actionHead+refund)
 	const conflict = "HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\n"
 	const ok = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n"
 	for name, test := range map[string]struct {
@@ -133,7 +134,6 @@ func TestClassifyBrokenAnswers(t *testing.T) {
 			write(w, 201, nil, `{"id":"r1","amount":1,"x":"`+strings.Repeat("x", 5000)+`"}`)
 		}, actions.AppliedNoReceipt, "r1"},
 		"accepted, no body": {func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusAccepted) }, actions.Accepted, ""},
-		"too late":          {func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }, actions.Ambiguous, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.turn(test.answer)
@@ -143,6 +143,15 @@ func TestClassifyBrokenAnswers(t *testing.T) {
 			p.one(t)
 		})
 	}
+
+	t.Run("too late", func(t *testing.T) {
+		hurried := build(t, p.URL, provider, actionHead+"timeout: 2s\n"+refund)
+		p.turn(func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() })
+		if o := hurried.Execute(t.Context(), call(t, theArgs)); o.Kind != actions.Ambiguous {
+			t.Errorf("%+v, want %s", o, actions.Ambiguous)
+		}
+		p.one(t)
+	})
 }
 
 // exists is a rule by the body.

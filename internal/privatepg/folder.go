@@ -43,7 +43,11 @@ func openFolder(ctx context.Context, dir string, acct *account) (*folder, error)
 	return f, nil
 }
 
-func (f *folder) close() error { return f.lock.Close() }
+// close gives the lock back, and not only our hold on it: a process that is just
+// being started has the file for a moment, too.
+func (f *folder) close() error {
+	return errors.Join(unlockFile(f.lock), f.lock.Close())
+}
 
 func (f *folder) prepare(ctx context.Context) error {
 	if err := f.looksOurs(); err != nil {

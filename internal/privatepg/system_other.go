@@ -25,4 +25,6 @@ func (a *account) ownTree(string) error { return errUnsupported }
 
 func lockFile(*os.File) (bool, error) { return false, errUnsupported }
 
+func unlockFile(*os.File) error { return errUnsupported }
+
 func alive(int) bool { return false }

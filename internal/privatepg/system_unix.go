@@ -93,6 +93,11 @@ func lockFile(file *os.File) (taken bool, err error) {
 	}
 }
 
+// unlockFile gives the lock of a file back, whoever else has the file open.
+func unlockFile(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+}
+
 // alive says whether a process exists, ours or not.
 func alive(pid int) bool {
 	err := syscall.Kill(pid, 0)

@@ -109,7 +109,7 @@ func TestOneTraceAcrossReplicas(t *testing.T) {
 func TestReviewIsInTheTrace(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t, stub{typ: "test.gated", approval: true, execute: applied})
-	r, _ := w.observed(t, 1, nil)
+	r, _ := w.observed(t, 1, withoutReconciler) // which might be the first to see what was approved
 	op := w.AskIn(t, r, asks("test.gated", "key-1"), needsReview).GetOperation()
 	resolve(t, w, r, op, approve())
 	w.WaitFor(t, "acme", op.GetId(), ledger.Succeeded)
