@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -237,5 +238,35 @@ func TestOpenLogSetsALargeOneAside(t *testing.T) {
 	}
 	if old.Size() != maxLog+1 || fresh.Size() != 0 {
 		t.Errorf("sizes are %d and %d, want %d and 0", old.Size(), fresh.Size(), maxLog+1)
+	}
+}
+
+// A process that is being started has the lock's file for a moment; the folder is
+// free all the same.
+func TestTheLockIsGivenBackForAll(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(openDir(t), "server")
+	acct, err := serverAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFolder(t.Context(), dir, acct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := syscall.Dup(int(f.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(child) }()
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openFolder(t.Context(), dir, acct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.close(); err != nil {
+		t.Error(err)
 	}
 }
