@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -21,12 +22,14 @@ import (
 // measure starts Postgres, runs all entries in rounds and writes the results.
 func measure(ctx context.Context, o options) (err error) {
 	began := time.Now()
-	// Postgres may run as another account, which must pass through.
-	dir, err := os.MkdirTemp("", "onceward-bench-")
+	dir, err := o.folder()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	if o.keep == "" {
+		defer os.RemoveAll(dir)
+	}
+	// Postgres may run as another account, which must pass through.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ func measure(ctx context.Context, o options) (err error) {
 		defer cancel()
 		err = errors.Join(err, pg.Stop(stopping))
 	}()
-	env, err := environment(ctx, pg, dir, began)
+	env, err := environment(ctx, o, pg, dir, began)
 	if err != nil {
 		return err
 	}
@@ -64,7 +67,19 @@ func measure(ctx context.Context, o options) (err error) {
 	return publish(o, env, r)
 }
 
-func environment(ctx context.Context, pg *privatepg.Server, dir string, began time.Time) (contest.Env, error) {
+// folder is where all is kept: for this run, or for those after it, too.
+func (o options) folder() (string, error) {
+	if o.keep == "" {
+		return os.MkdirTemp("", "onceward-bench-")
+	}
+	dir, err := filepath.Abs(o.keep)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+func environment(ctx context.Context, o options, pg *privatepg.Server, dir string, began time.Time) (contest.Env, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return contest.Env{}, err
@@ -73,12 +88,26 @@ func environment(ctx context.Context, pg *privatepg.Server, dir string, began ti
 	if err != nil {
 		return contest.Env{}, err
 	}
+	password, err := loginPassword(filepath.Join(dir, "login.password"))
+	if err != nil {
+		return contest.Env{}, err
+	}
 	return contest.Env{
-		Postgres: pg.URL("postgres"), Postmaster: pg.PID(), Programs: programs.Dir, Dir: dir, Self: self, Password: rand.Text(),
+		Postgres: pg.URL("postgres"), Postmaster: pg.PID(), Programs: programs.Dir, Dir: dir, Kept: o.keep != "", Self: self, Password: password,
 		Logf: func(format string, args ...any) {
 			fmt.Printf("%7.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 		},
 	}, nil
+}
+
+// loginPassword is the one in a file, which is made where there is none.
+func loginPassword(file string) (string, error) {
+	kept, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return string(kept), err
+	}
+	made := rand.Text()
+	return made, os.WriteFile(file, []byte(made), 0o600)
 }
 
 // describe notes what the figures depend on.

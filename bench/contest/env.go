@@ -18,6 +18,7 @@ type Env struct {
 	Postmaster int    // its process id
 	Programs   string // folder of the Postgres programs
 	Dir        string // a folder for files, that goes with the run
+	Kept       bool   // it stays, and the databases in it that took long to make
 	Password   string // for logins that are made; they belong to the whole server
 	Self       string // the program that runs, to be started again as a server
 	Logf       func(format string, args ...any)

@@ -60,7 +60,11 @@ func lastDay(name string) string { return name + "-grpc-day" }
 // it counts, so that the pages that are touched for the first time after a
 // checkpoint, and logged as a whole, are as many as in a server that runs: with
 // a checkpoint every half hour, next to none.
-const steady = 30
+const steady = 20
+
+// longer is how much longer claims are measured then than anything else: vacuum
+// comes by every minute or so, and a short measurement has all of it or nothing.
+const longer = 10
 
 // Name is the entry's.
 const Name = "growth"
@@ -80,10 +84,8 @@ func Entry(h History, o onceward.Options) contest.Entry {
 		},
 		Prepare: func(ctx context.Context, e contest.Env) (err error) {
 			env = e
-			if grown, err = ledgerdb.Create(ctx, env, "bench_grown"); err != nil {
-				return err
-			}
-			return Fill(ctx, env, grown, h)
+			grown, err = prepare(ctx, env, h)
+			return err
 		},
 		Measure: func(ctx context.Context, round contest.Round) (err error) {
 			if fresh, err = ledgerdb.Create(ctx, round.Env, "bench_short"); err != nil {
@@ -101,12 +103,51 @@ func Entry(h History, o onceward.Options) contest.Entry {
 			return measure(ctx, round, o, long(h), grown, h)
 		},
 		Finish: func(ctx context.Context) error {
-			if env.Postgres == "" {
-				return nil // it did not get that far
+			if env.Postgres == "" || env.Kept {
+				return nil // it did not get that far, or may take a quarter of an hour again
 			}
-			return env.Drop(ctx, "bench_grown")
+			return env.Drop(ctx, grownName)
 		},
 	}
+}
+
+// grownName is the database with the long history.
+const grownName = "bench_grown"
+
+// prepare makes the long history, or finds it where one like it was kept. That it is
+// complete stands in the database's comment.
+func prepare(ctx context.Context, env contest.Env, h History) (ledgerdb.Database, error) {
+	kept, err := commentOn(ctx, env, grownName)
+	if err != nil {
+		return ledgerdb.Database{}, err
+	}
+	complete := fmt.Sprintf("%d operations of %d tenants", h.Operations, h.Tenants)
+	if env.Kept && kept == complete {
+		env.Logf("%s: %s, from an earlier run", grownName, kept)
+		return ledgerdb.At(ctx, env, grownName)
+	}
+	grown, err := ledgerdb.Create(ctx, env, grownName)
+	if err != nil {
+		return grown, err
+	}
+	if err := Fill(ctx, env, grown, h); err != nil {
+		return grown, err
+	}
+	return grown, with(ctx, grown, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf("COMMENT ON DATABASE %s IS '%s'", grownName, complete))
+		return err
+	})
+}
+
+// commentOn is the comment on a database, or nothing.
+func commentOn(ctx context.Context, env contest.Env, name string) (comment string, err error) {
+	conn, err := pgx.Connect(ctx, env.Postgres)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, `SELECT coalesce(max(shobj_description(oid, 'pg_database')), '') FROM pg_database WHERE datname = $1`, name).Scan(&comment)
+	return comment, err
 }
 
 // measure reads and writes under keys and tenants in no order.
@@ -166,8 +207,10 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, name 
 	if _, err := (contest.Load{Callers: slices.Max(round.Callers), For: steady * round.Each, Do: act}).Run(ctx); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	lasting := round
+	lasting.Each *= longer
 	for _, callers := range round.Among(widths().Actions) {
-		m, err := round.Load(ctx, name, contest.Action, callers, nil, act)
+		m, err := lasting.Load(ctx, name, contest.Action, callers, nil, act)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

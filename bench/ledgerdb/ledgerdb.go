@@ -36,28 +36,37 @@ type Database struct {
 // Create makes the database, where there was one of that name too. The first of
 // a run takes a while; the others are copies.
 func Create(ctx context.Context, env contest.Env, name string) (Database, error) {
-	d := Database{Name: name, SecretsDir: filepath.Join(env.Dir, "secrets")}
-	key, err := os.ReadFile(keyFile(env))
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeTemplate(ctx, env, d.SecretsDir); err != nil {
-			return d, err
+	if _, err := os.Stat(keyFile(env)); errors.Is(err, fs.ErrNotExist) {
+		if err := makeTemplate(ctx, env); err != nil {
+			return Database{}, err
 		}
-		key, err = os.ReadFile(keyFile(env))
 	}
+	if _, err := env.DatabaseLike(ctx, name, Template); err != nil {
+		return Database{}, err
+	}
+	return At(ctx, env, name)
+}
+
+// At is a database that Create made, in a run before this one perhaps: it is
+// brought to the present schema.
+func At(ctx context.Context, env contest.Env, name string) (Database, error) {
+	key, err := os.ReadFile(keyFile(env))
 	if err != nil {
-		return d, err
+		return Database{}, err
 	}
-	d.Key = string(key)
-	if d.OwnerURL, err = env.DatabaseLike(ctx, name, Template); err != nil {
-		return d, err
-	}
-	u, err := url.Parse(d.OwnerURL)
+	owner, err := url.Parse(env.Postgres)
 	if err != nil {
-		return d, err
+		return Database{}, err
 	}
-	u.User = url.UserPassword(login, env.Password)
-	d.ServeURL = u.String()
-	return d, nil
+	owner.Path = "/" + name
+	if env.Kept {
+		if _, err := migrations.Up(ctx, owner.String()); err != nil {
+			return Database{}, err
+		}
+	}
+	serve := *owner
+	serve.User = url.UserPassword(login, env.Password)
+	return Database{Name: name, OwnerURL: owner.String(), ServeURL: serve.String(), Key: string(key), SecretsDir: secretsDir(env)}, nil
 }
 
 // Template is the database that others are copies of.
@@ -66,7 +75,10 @@ const Template = "bench_template"
 // keyFile holds the agent's key once the template is complete.
 func keyFile(env contest.Env) string { return filepath.Join(env.Dir, "agent.key") }
 
-func makeTemplate(ctx context.Context, env contest.Env, secretsDir string) error {
+// secretsDir is the folder of all that Create makes.
+func secretsDir(env contest.Env) string { return filepath.Join(env.Dir, "secrets") }
+
+func makeTemplate(ctx context.Context, env contest.Env) error {
 	ownerURL, err := env.Database(ctx, Template)
 	if err != nil {
 		return err
@@ -77,7 +89,7 @@ func makeTemplate(ctx context.Context, env contest.Env, secretsDir string) error
 	if err := serveRole(ctx, ownerURL, env.Password); err != nil {
 		return err
 	}
-	if err := secrets.Create(secretsDir); err != nil {
+	if err := secrets.Create(secretsDir(env)); err != nil {
 		return err
 	}
 	key, err := agentKey(ctx, ownerURL)
