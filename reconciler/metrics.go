@@ -17,6 +17,7 @@ const (
 	resultReplayed     = "replayed"     // sent again with the same key
 	resultEscalated    = "escalated"    // a person is asked
 	resultPostponed    = "postponed"    // it cannot be worked on now
+	resultOvertaken    = "overtaken"    // somebody else has moved it meanwhile
 	resultError        = "error"        // the ledger did not answer
 )
 

@@ -1,7 +1,9 @@
 package reconciler
 
 import (
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +59,39 @@ func TestMetricsOfLooks(t *testing.T) {
 			}
 			if len(m.looks) != 1 || m.looks[0] != "acme fake.thing fakepay "+test.want || m.lookups != 1 {
 				t.Errorf("told %q and %d look-ups, want %s", m.looks, m.lookups, test.want)
+			}
+		})
+	}
+}
+
+// Somebody else was faster: nobody is asked, in the log neither, and it is counted
+// as that.
+func TestOvertakenIsNoEscalation(t *testing.T) {
+	t.Parallel()
+	for result, fenced := range map[string]bool{"escalated": false, "overtaken": true} {
+		t.Run(result, func(t *testing.T) {
+			t.Parallel()
+			var log strings.Builder
+			b, m := &book{fenced: fenced}, &told{}
+			several := finds{finding: actions.Finding{Kind: actions.Several, References: []string{"a", "b"}}}
+			r := New(Options{
+				Ledger: b, Log: slog.New(slog.NewTextHandler(&log, nil)), Metrics: m,
+				Dispatcher: &desk{action: &actions.Action{Spec: actions.Spec{}.WithDefaults(), Adapter: several}},
+			})
+			op := unknown(func(o *ledger.Operation) {
+				o.Tenant, o.ActionType, o.LeaseExpiresAt = "acme", "fake.thing", now.Add(r.Lease)
+			})
+			if err := r.resolve(t.Context(), op); errors.Is(err, ledger.ErrFenced) != fenced || err != nil && !fenced {
+				t.Fatal(err)
+			}
+			if len(b.changes) != 1 || b.changes[0].Event != ledger.Escalate {
+				t.Fatalf("it tried %+v", b.changes)
+			}
+			if asked := strings.Contains(log.String(), "a person must decide"); asked == fenced {
+				t.Errorf("logged: %s", log.String())
+			}
+			if len(m.looks) != 1 || m.looks[0] != "acme fake.thing fakepay "+result {
+				t.Errorf("told %q, want %s", m.looks, result)
 			}
 		})
 	}

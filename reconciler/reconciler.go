@@ -201,6 +201,10 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more, com
 				defer func() { <-duty.places }()
 				ctx, span := r.spans.Work(ctx, &op, duty.span)
 				err := duty.do(ctx, op)
+				if errors.Is(err, ledger.ErrFenced) { // somebody else has moved it on
+					r.log(op).Debug("overtaken", "duty", duty.span)
+					err = nil
+				}
 				endSpan(span, err)
 				if err != nil && ctx.Err() == nil {
 					r.log(op).Error("reconciler: "+duty.what, "error", err)
@@ -239,12 +243,10 @@ func (r *Reconciler) retry(ctx context.Context, op ledger.Operation) error {
 	case err == nil:
 		r.log(settled).Info("deferred attempt made", "state", settled.State)
 		return nil
-	case errors.Is(err, ledger.ErrFenced):
-		return nil // another replica makes it
 	case errors.As(err, &stopped):
 		r.log(op).Info("stopped by a kill switch", "reason", stopped.Switch.Reason)
 		return r.postpone(ctx, op, ledger.Postponement{Delay: stoppedGap, Reason: op.Reason}, nil)
-	case errors.Is(err, ledger.ErrUnavailable):
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrFenced):
 		return err
 	case errors.Is(err, dispatch.ErrRequestChanged):
 		return r.escalate(ctx, op, ledger.Inconclusive, requestChanged)

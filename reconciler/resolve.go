@@ -37,7 +37,10 @@ const (
 // resolve works once on a leased unknown operation.
 func (r *Reconciler) resolve(ctx context.Context, op ledger.Operation) error {
 	result, err := r.look(ctx, op)
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrFenced):
+		result = resultOvertaken
+	case err != nil:
 		result = resultError
 	}
 	if ctx.Err() == nil { // else it was this process that ended, and not the look
@@ -275,14 +278,10 @@ func (r *Reconciler) escalate(ctx context.Context, op ledger.Operation, reason l
 	})
 }
 
-// apply makes a move; being fenced off is no error: somebody else has moved
-// the operation on.
+// apply makes a move. ledger.ErrFenced means that somebody else has moved the
+// operation on.
 func (r *Reconciler) apply(ctx context.Context, change ledger.Change) error {
 	moved, err := r.Ledger.Apply(ctx, change)
-	if errors.Is(err, ledger.ErrFenced) {
-		r.log(change.Operation).Info("overtaken", "event", change.Event)
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -303,9 +302,6 @@ func (r *Reconciler) postpone(ctx context.Context, op ledger.Operation, p ledger
 	}
 	p.Operation = op
 	_, err := r.Ledger.Postpone(ctx, p)
-	if errors.Is(err, ledger.ErrFenced) {
-		return nil
-	}
 	return err
 }
 

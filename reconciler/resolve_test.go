@@ -289,22 +289,3 @@ func TestAbsenceLeavesTheAttemptsThatAreLeft(t *testing.T) {
 		}
 	}
 }
-
-// The log calls for a person where one was asked, and not where the operation has
-// moved on before.
-func TestTheLogAsksWhenAPersonIsAsked(t *testing.T) {
-	for name, fenced := range map[string]bool{"asked": false, "moved on": true} {
-		t.Run(name, func(t *testing.T) {
-			var log strings.Builder
-			b := &book{fenced: fenced}
-			r := New(Options{Ledger: b, Dispatcher: &desk{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			op := ledger.Operation{ID: "op-1", ActionType: "fake.thing", State: ledger.Unknown}
-			if err := r.escalate(t.Context(), op, ledger.Contradicted, "Two were found."); err != nil || len(b.changes) != 1 {
-				t.Fatalf("%v after %d changes", err, len(b.changes))
-			}
-			if asked := strings.Contains(log.String(), "a person must decide"); asked == fenced {
-				t.Errorf("logged: %s", log.String())
-			}
-		})
-	}
-}
