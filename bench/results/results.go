@@ -100,7 +100,7 @@ const (
 )
 
 // Missing are the figures that an entry promised and that are not there for
-// every round.
+// every round, as often in each.
 func (r *Results) Missing(promises map[string]contest.Widths, callers []int) []string {
 	var missing []string
 	for name, widths := range promises {
@@ -108,7 +108,7 @@ func (r *Results) Missing(promises map[string]contest.Widths, callers []int) []s
 			for _, c := range wanted {
 				rate := Prefix(name, kind, c) + perSecond
 				f := r.Figures[rate]
-				if slices.Contains(callers, c) && (f == nil || len(f.Samples) != r.Rounds || f.Min <= 0) {
+				if slices.Contains(callers, c) && (f == nil || len(f.Samples)%r.Rounds != 0 || f.Min <= 0) {
 					missing = append(missing, rate)
 				}
 			}

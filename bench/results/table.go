@@ -151,8 +151,8 @@ func verdict(reached bool) string {
 func (r *Results) growth(b *strings.Builder) {
 	header := false
 	for _, size := range []string{"1m", "10m"} {
-		for _, row := range []row{{"growth-" + size + "-empty", "empty, beside " + size}, {"growth-" + size, size + " finished operations"}} {
-			row.about += r.earlier(Prefix(row.name, "action", 64) + perSecond)
+		for _, row := range []row{{"growth-" + size + "-empty", "empty, beside " + size}, {"growth-" + size + "-tenth", "a tenth of " + size}, {"growth-" + size, size + " finished operations"}} {
+			row.about += r.earlier(Prefix(row.name, "duplicate", 64) + perSecond)
 			cells := []string{
 				r.cell(Prefix(row.name, "action", 64) + perSecond), r.cell(Prefix(row.name, "action", 256) + perSecond),
 				r.cell(Prefix(row.name, "duplicate", 64) + perSecond),

@@ -44,6 +44,7 @@ func Targets() []Target {
 			Target{Name: "growth_" + size + "_claim_c64", Over: rate(grown, "action", 64), Under: rate(grown+"-empty", "action", 64), Want: 0.85},
 			Target{Name: "growth_" + size + "_claim_after_checkpoint", Over: rate(grown+"-checkpointed", "action", 256), Under: rate(grown+"-empty-checkpointed", "action", 256), Want: 0.85},
 			Target{Name: "growth_" + size + "_replay", Over: rate(grown, "duplicate", 64), Under: rate(grown+"-empty", "duplicate", 64), Want: 0.85},
+			Target{Name: "growth_" + size + "_replay_vs_tenth", Over: rate(grown, "duplicate", 64), Under: rate(grown+"-tenth", "duplicate", 64), Want: 0.85},
 			Target{Name: "growth_" + size + "_replay_grpc", Over: rate(grown+"-grpc", "duplicate", 64), Under: rate(grown+"-empty-grpc", "duplicate", 64), Want: 0.85},
 			Target{Name: "growth_" + size + "_replay_grpc_day", Over: rate(grown+"-grpc-day", "duplicate", 64), Under: rate(grown+"-empty-grpc-day", "duplicate", 64), Want: 0.85},
 		)
