@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/bench/external"
 	"github.com/onceward/onceward/bench/floor"
 	"github.com/onceward/onceward/bench/growth"
+	"github.com/onceward/onceward/bench/memory"
 	"github.com/onceward/onceward/bench/onceward"
 	"github.com/onceward/onceward/bench/results"
 	"github.com/onceward/onceward/bench/riverrun"
@@ -54,5 +55,6 @@ func everything(o options, skip func(name, reason string)) []contest.Entry {
 		contest.Driven(onceward.New("replay", o.server(onceward.Grouped)), contest.Widths{Duplicates: []int{1, 8, 64, 256}}),
 		growth.Replays("replay-db", o.server(onceward.Grouped), replays),
 		growth.Entry(o.history, o.server(onceward.Grouped)),
+		memory.Entry(o.largestRegion()),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/bench/growth"
+	"github.com/onceward/onceward/bench/memory"
 	"github.com/onceward/onceward/bench/onceward"
 	"github.com/onceward/onceward/bench/riverrun"
 )
@@ -98,6 +99,14 @@ func (o options) callers() []int {
 		return []int{1, 8}
 	}
 	return []int{1, 8, 64, 256}
+}
+
+// largestRegion is how many MiB of memory are read at most.
+func (o options) largestRegion() int {
+	if o.quick {
+		return slices.Min(memory.Sizes())
+	}
+	return slices.Max(memory.Sizes())
 }
 
 // wants says whether an entry is measured. The smoke test leaves out what takes

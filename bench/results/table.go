@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/bench/contest"
+	"github.com/onceward/onceward/bench/memory"
 )
 
 // Marks enclose what is generated in the page.
@@ -60,6 +61,7 @@ func (r *Results) Markdown() string {
 	r.rates(&b)
 	r.targets(&b)
 	r.growth(&b)
+	r.memory(&b)
 	for _, name := range slices.Sorted(maps.Keys(r.Profiles)) {
 		fmt.Fprintf(&b, "\nWhere the processor time of the server goes (%s):\n\n```\n%s\n```\n", name, strings.TrimRight(r.Profiles[name], "\n"))
 	}
@@ -167,6 +169,20 @@ func (r *Results) growth(b *strings.Builder) {
 			}
 			fmt.Fprintf(b, "| %s | %s |\n", row.about, strings.Join(cells, " | "))
 		}
+	}
+}
+
+// memory says what reads at random places of memory cost.
+func (r *Results) memory(b *strings.Builder) {
+	for i, mib := range memory.Sizes() {
+		mean, late := r.Figures[memory.Mean(mib)], r.Figures[memory.Late(mib)]
+		if mean == nil || late == nil {
+			return
+		}
+		if i == 0 {
+			b.WriteString("\n| a read at a random place of | ns | the 99th of 100 | |\n|---|---|---|---|\n")
+		}
+		fmt.Fprintf(b, "| %s MiB of memory | %s | %s | %s |\n", plain(float64(mib)), plain(mean.Median), plain(late.Median), strings.TrimPrefix(r.earlier(memory.Mean(mib)), ", "))
 	}
 }
 
