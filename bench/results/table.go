@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -104,6 +105,7 @@ func list(m map[string]string, between string) string {
 func (r *Results) rates(b *strings.Builder) {
 	b.WriteString("\n| actions per second | c=1 | c=8 | c=64 | c=256 | p50, p99 at c=64 | CPU each, c=64: database | server | duplicates per second, c=64 |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows() {
+		row.about += cmp.Or(r.earlier(Prefix(row.name, "action", 64)+perSecond), r.earlier(Prefix(row.name, "duplicate", 64)+perSecond))
 		cells := []string{}
 		for _, callers := range []int{1, 8, 64, 256} {
 			cells = append(cells, r.cell(Prefix(row.name, "action", callers)+perSecond))
