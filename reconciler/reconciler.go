@@ -200,11 +200,7 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more, com
 			work.Go(func() {
 				defer func() { <-duty.places }()
 				ctx, span := r.spans.Work(ctx, &op, duty.span)
-				err := duty.do(ctx, op)
-				if errors.Is(err, ledger.ErrFenced) { // somebody else has moved it on
-					r.log(op).Debug("overtaken", "duty", duty.span)
-					err = nil
-				}
+				err := unlessOvertaken(duty.do(ctx, op))
 				endSpan(span, err)
 				if err != nil && ctx.Err() == nil {
 					r.log(op).Error("reconciler: "+duty.what, "error", err)

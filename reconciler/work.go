@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 
 	"github.com/onceward/onceward/ledger"
 )
@@ -17,14 +18,23 @@ import (
 func (r *Reconciler) Work(ctx context.Context, op ledger.Operation) error {
 	switch op.State {
 	case ledger.Unknown:
-		return r.resolve(ctx, op)
+		return unlessOvertaken(r.resolve(ctx, op))
 	case ledger.Pending:
-		return r.retry(ctx, op)
+		return unlessOvertaken(r.retry(ctx, op))
 	case ledger.NeedsReview:
-		return r.lapse(ctx, op)
+		return unlessOvertaken(r.lapse(ctx, op))
 	case ledger.Succeeded, ledger.Failed:
-		return r.watch(ctx, op)
+		return unlessOvertaken(r.watch(ctx, op))
 	default: // running: it is its worker's
 		return nil
 	}
+}
+
+// unlessOvertaken is what went wrong. That somebody else has moved the operation on
+// did not.
+func unlessOvertaken(err error) error {
+	if errors.Is(err, ledger.ErrFenced) {
+		return nil
+	}
+	return err
 }
