@@ -177,7 +177,7 @@ bench-build:
 	$(GO) -C bench build -o $(BENCH) .
 
 .PHONY: bench
-bench: bench-build ## Measure Onceward beside the alternatives (half an hour; writes docs/performance.md)
+bench: bench-build ## Measure Onceward beside the alternatives (three quarters of an hour; writes docs/performance.md)
 	$(BENCH_RUN) -merge $(BENCH_FLAGS)
 
 .PHONY: bench-growth

@@ -48,7 +48,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "a smoke test of the harness: everything once and briefly, figures mean nothing")
 	flags.BoolVar(&o.merge, "merge", false, "keep the figures of the file that this run does not measure")
 	flags.StringVar(&o.source, "source", ".", "folder of this module, to build the entries that are modules of their own")
-	flags.StringVar(&o.keep, "keep", "", "keep Postgres in this folder, and use the long history that is there again, with what earlier rounds added to it")
+	flags.StringVar(&o.keep, "keep", "", "keep Postgres in this folder, and use the long history that is there again for half a day, with what earlier rounds added to it")
 	flags.StringVar(&o.out, "out", "", "write the results to this file")
 	flags.StringVar(&o.page, "page", "", "write the tables into this page")
 	flags.StringVar(&o.profiles, "profiles", "", "write processor profiles of Onceward's server into this folder")

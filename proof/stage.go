@@ -94,7 +94,8 @@ func (s *stage) execute(ctx context.Context, call actions.Call) actions.Outcome 
 
 // bounded gives attempt n its time. That of a write which is to stand at the gate
 // runs from its arrival there: on a busy machine it would else be over before
-// anything was sent, and the path would show nothing.
+// anything was sent, and the path would show nothing. The attempt is cancelled then;
+// the adapter is not told of the time before, as it is by a deadline.
 func (s *stage) bounded(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	switch {
 	case s.timeout == 0:

@@ -38,6 +38,7 @@ type Round struct {
 // not measure at all is left out.
 type Widths struct {
 	Actions, Duplicates []int
+	Times               int // in each round; 0 is once
 }
 
 // Driven is the entry of a contestant that the harness calls itself: it is

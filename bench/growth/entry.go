@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,9 +41,9 @@ func (h History) Size() string {
 // widths says with how many callers. A history that is only a smoke test's has few.
 func widths(h History) contest.Widths {
 	if h.Operations < 10_000 {
-		return contest.Widths{Actions: []int{8}, Duplicates: []int{8}}
+		return contest.Widths{Actions: []int{8}, Duplicates: []int{8}, Times: turns}
 	}
-	return contest.Widths{Actions: []int{64, 256}, Duplicates: []int{64}}
+	return contest.Widths{Actions: []int{64, 256}, Duplicates: []int{64}, Times: turns}
 }
 
 // The names of the measurements.
@@ -69,7 +70,7 @@ func Entry(h History, o onceward.Options) contest.Entry {
 	var grown, younger ledgerdb.Database
 	var env contest.Env
 	w := widths(h)
-	asked := contest.Widths{Duplicates: w.Duplicates}
+	asked := contest.Widths{Duplicates: w.Duplicates, Times: turns}
 	first := contest.Widths{Actions: []int{slices.Max(w.Actions)}}
 	return contest.Entry{
 		Name: Name,
@@ -114,17 +115,24 @@ const (
 	youngerName = "bench_tenth"
 )
 
+// stale is how old a history that was kept may be: the windows of its oldest
+// operations end a day after it was made.
+const stale = 12 * time.Hour
+
 // prepare makes a history, or finds it where one like it was kept. That it is
-// complete stands in the database's comment.
+// complete, and since when, stands in the database's comment.
 func prepare(ctx context.Context, env contest.Env, name string, h History) (ledgerdb.Database, error) {
 	kept, err := commentOn(ctx, env, name)
 	if err != nil {
 		return ledgerdb.Database{}, err
 	}
-	complete := fmt.Sprintf("%d operations of %d tenants", h.Operations, h.Tenants)
-	if env.Kept && kept == complete {
-		env.Logf("%s: %s, from an earlier run", name, kept)
-		return ledgerdb.At(ctx, env, name)
+	complete := fmt.Sprintf("%d operations of %d tenants, ", h.Operations, h.Tenants)
+	if at, same := strings.CutPrefix(kept, complete); env.Kept && same {
+		if made, err := time.Parse(time.RFC3339, at); err == nil && time.Since(made) < stale {
+			env.Logf("%s: %s, from an earlier run", name, kept)
+			return ledgerdb.At(ctx, env, name)
+		}
+		env.Logf("%s: %s, too old: its operations leave their windows", name, kept)
 	}
 	made, err := ledgerdb.Create(ctx, env, name)
 	if err != nil {
@@ -134,7 +142,7 @@ func prepare(ctx context.Context, env contest.Env, name string, h History) (ledg
 		return made, err
 	}
 	return made, with(ctx, made, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("COMMENT ON DATABASE %s IS '%s'", name, complete))
+		_, err := conn.Exec(ctx, fmt.Sprintf("COMMENT ON DATABASE %s IS '%s'", name, complete+time.Now().UTC().Format(time.RFC3339)))
 		return err
 	})
 }

@@ -79,6 +79,10 @@ func keyFile(env contest.Env) string { return filepath.Join(env.Dir, "agent.key"
 func secretsDir(env contest.Env) string { return filepath.Join(env.Dir, "secrets") }
 
 func makeTemplate(ctx context.Context, env contest.Env) error {
+	// What a run that was interrupted here has left.
+	if err := os.RemoveAll(secretsDir(env)); err != nil {
+		return err
+	}
 	ownerURL, err := env.Database(ctx, Template)
 	if err != nil {
 		return err
@@ -107,7 +111,7 @@ func serveRole(ctx context.Context, ownerURL, password string) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	// DDL takes no parameters; the password is base32 of our own making.
-	_, err = conn.Exec(ctx, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s'; GRANT onceward_serve TO %[1]s`, login, password))
+	_, err = conn.Exec(ctx, fmt.Sprintf(`DROP ROLE IF EXISTS %[1]s; CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s'; GRANT onceward_serve TO %[1]s`, login, password))
 	return err
 }
 

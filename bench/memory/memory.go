@@ -62,8 +62,9 @@ func Mean(mib int) string { return fmt.Sprintf("memory_read_%dmib_mean_ns", mib)
 // Late is the name of a figure: the 99th of 100 reads, by how long they took.
 func Late(mib int) string { return fmt.Sprintf("memory_read_%dmib_p99_ns", mib) }
 
-// measure reads a region that all of this process has touched. Go's own memory is
-// left alone: it would be collected, and might be in large pages.
+// measure reads a region that this process has touched all of. It is not Go's own
+// memory, which would be collected. Where the system gives large pages to all who ask
+// for none (transparent_hugepage=always), it is in such.
 func measure(mib int) (mean, late time.Duration, err error) {
 	region, err := syscall.Mmap(-1, 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {

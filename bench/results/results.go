@@ -39,7 +39,7 @@ type Run struct {
 	Settings map[string]string `json:"settings"`
 }
 
-// Figure is one number, measured once in each round.
+// Figure is one number, measured once or several times in each round.
 type Figure struct {
 	Unit    string    `json:"unit"`
 	Median  float64   `json:"median"`
@@ -50,7 +50,7 @@ type Figure struct {
 	Run time.Time `json:"run"`
 }
 
-// Range is what a ratio was in single rounds. Its ends are zero where the two
+// Range is what a ratio was in single measurements. Its ends are zero where the two
 // figures have no rounds in common.
 type Range struct {
 	Of  string  `json:"of"`
@@ -100,7 +100,7 @@ const (
 )
 
 // Missing are the figures that an entry promised and that are not there for
-// every round, as often in each.
+// every round, as often as it promised.
 func (r *Results) Missing(promises map[string]contest.Widths, callers []int) []string {
 	var missing []string
 	for name, widths := range promises {
@@ -108,7 +108,7 @@ func (r *Results) Missing(promises map[string]contest.Widths, callers []int) []s
 			for _, c := range wanted {
 				rate := Prefix(name, kind, c) + perSecond
 				f := r.Figures[rate]
-				if slices.Contains(callers, c) && (f == nil || len(f.Samples)%r.Rounds != 0 || f.Min <= 0) {
+				if slices.Contains(callers, c) && (f == nil || len(f.Samples) != r.Rounds*max(widths.Times, 1) || f.Min <= 0) {
 					missing = append(missing, rate)
 				}
 			}
@@ -187,7 +187,7 @@ func (r *Results) Finish(at time.Time) {
 		}
 		r.Ratios[t.Name] = over.Median / under.Median
 		spread := Range{Of: t.Over + " / " + t.Under}
-		// Samples of one round belong together; those of different runs do not.
+		// Samples of one turn belong together; those of different runs do not.
 		if over.Run.Equal(under.Run) && len(over.Samples) == len(under.Samples) {
 			for i := range over.Samples {
 				ratio := over.Samples[i] / under.Samples[i]

@@ -55,6 +55,14 @@ func TestMissingFigures(t *testing.T) {
 	if got := r.Missing(promises, []int{64}); !slices.Contains(got, "grpc_action_c64_per_second") {
 		t.Errorf("missing %v: a round has no figure", got)
 	}
+	r.Rounds, promises = 1, map[string]contest.Widths{"grpc": {Actions: []int{64}, Times: 3}}
+	if got := r.Missing(promises, []int{64}); len(got) > 0 {
+		t.Errorf("missing %v: three in one round were promised, and are there", got)
+	}
+	promises["grpc"] = contest.Widths{Actions: []int{64}, Times: 4}
+	if got := r.Missing(promises, []int{64}); len(got) == 0 {
+		t.Error("three figures do for the four that were promised")
+	}
 }
 
 func TestPageKeepsWhatPeopleWrote(t *testing.T) {

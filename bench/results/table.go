@@ -122,7 +122,7 @@ func (r *Results) rates(b *strings.Builder) {
 }
 
 func (r *Results) targets(b *strings.Builder) {
-	b.WriteString("\n| ratio | measured | in single rounds | target | |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| ratio | measured | in single measurements | target | |\n|---|---|---|---|---|\n")
 	for _, t := range Targets() {
 		value, ok := r.Ratios[t.Name]
 		if !ok {
@@ -140,7 +140,7 @@ func (r *Results) targets(b *strings.Builder) {
 	}
 	for _, l := range Limits() {
 		if f := r.Figures[l.Figure]; f != nil {
-			fmt.Fprintf(b, "| `%s` | %s | %s to %s | ≤ %g | %s |\n", l.Figure, plain(f.Median), plain(f.Min), plain(f.Max), l.Want, verdict(f.Median <= l.Want))
+			fmt.Fprintf(b, "| `%s`%s | %s | %s to %s | ≤ %g | %s |\n", l.Figure, r.earlier(l.Figure), plain(f.Median), plain(f.Min), plain(f.Max), l.Want, verdict(f.Median <= l.Want))
 		}
 	}
 }
