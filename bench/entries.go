@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/bench/contest"
 	"github.com/onceward/onceward/bench/dbosrun"
@@ -26,10 +27,18 @@ func chosen(o options, r *results.Results, env contest.Env) ([]contest.Entry, er
 	})
 	for _, name := range o.only {
 		if !slices.ContainsFunc(all, func(e contest.Entry) bool { return e.Name == name }) {
-			return nil, fmt.Errorf("no entry %q", name)
+			return nil, fmt.Errorf("no entry %q: there are %s", name, strings.Join(names(all), ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(e contest.Entry) bool { return !o.wants(e.Name) }), nil
+}
+
+func names(entries []contest.Entry) []string {
+	all := make([]string, len(entries))
+	for i, e := range entries {
+		all[i] = e.Name
+	}
+	return all
 }
 
 // everything is all entries in the order of the first round.

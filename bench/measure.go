@@ -29,10 +29,6 @@ func measure(ctx context.Context, o options) (err error) {
 	if o.keep == "" {
 		defer os.RemoveAll(dir)
 	}
-	// Postgres may run as another account, which must pass through.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
 	pg, err := startPostgres(ctx, filepath.Join(dir, "postgres"), o.settings)
 	if err != nil {
 		return err
@@ -69,14 +65,21 @@ func measure(ctx context.Context, o options) (err error) {
 
 // folder is where all is kept: for this run, or for those after it, too.
 func (o options) folder() (string, error) {
-	if o.keep == "" {
-		return os.MkdirTemp("", "onceward-bench-")
-	}
 	dir, err := filepath.Abs(o.keep)
+	if o.keep == "" {
+		dir, err = os.MkdirTemp("", "onceward-bench-")
+	}
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	switch err := os.Mkdir(dir, 0o700); {
+	case o.keep != "" && errors.Is(err, fs.ErrExist):
+		return dir, nil // its mode is its owner's affair
+	case err != nil && !errors.Is(err, fs.ErrExist):
+		return "", err
+	}
+	// Postgres may run as another account, which must pass through.
+	return dir, os.Chmod(dir, 0o755)
 }
 
 func environment(ctx context.Context, o options, pg *privatepg.Server, dir string, began time.Time) (contest.Env, error) {

@@ -200,7 +200,7 @@ func (r *Reconciler) round(ctx context.Context, work *sync.WaitGroup) (more, com
 			work.Go(func() {
 				defer func() { <-duty.places }()
 				ctx, span := r.spans.Work(ctx, &op, duty.span)
-				err := unlessOvertaken(duty.do(ctx, op))
+				err := r.unlessOvertaken(op, duty.do(ctx, op))
 				endSpan(span, err)
 				if err != nil && ctx.Err() == nil {
 					r.log(op).Error("reconciler: "+duty.what, "error", err)

@@ -16,24 +16,27 @@ import (
 // Being overtaken is no error. An error means that nothing was moved, and that
 // the operation comes up again when its lease ends.
 func (r *Reconciler) Work(ctx context.Context, op ledger.Operation) error {
+	var do func(context.Context, ledger.Operation) error
 	switch op.State {
 	case ledger.Unknown:
-		return unlessOvertaken(r.resolve(ctx, op))
+		do = r.resolve
 	case ledger.Pending:
-		return unlessOvertaken(r.retry(ctx, op))
+		do = r.retry
 	case ledger.NeedsReview:
-		return unlessOvertaken(r.lapse(ctx, op))
+		do = r.lapse
 	case ledger.Succeeded, ledger.Failed:
-		return unlessOvertaken(r.watch(ctx, op))
+		do = r.watch
 	default: // running: it is its worker's
 		return nil
 	}
+	return r.unlessOvertaken(op, do(ctx, op))
 }
 
-// unlessOvertaken is what went wrong. That somebody else has moved the operation on
-// did not.
-func unlessOvertaken(err error) error {
+// unlessOvertaken is what went wrong about an operation. That somebody else has moved
+// it on did not.
+func (r *Reconciler) unlessOvertaken(op ledger.Operation, err error) error {
 	if errors.Is(err, ledger.ErrFenced) {
+		r.log(op).Debug("overtaken")
 		return nil
 	}
 	return err

@@ -147,8 +147,8 @@ func TestClassifyBrokenAnswers(t *testing.T) {
 	t.Run("too late", func(t *testing.T) {
 		hurried := build(t, p.URL, provider, actionHead+"timeout: 2s\n"+refund)
 		p.turn(func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() })
-		if o := hurried.Execute(t.Context(), call(t, theArgs)); o.Kind != actions.Ambiguous {
-			t.Errorf("%+v, want %s", o, actions.Ambiguous)
+		if o := hurried.Execute(t.Context(), call(t, theArgs)); o.Kind != actions.Ambiguous || o.Receipt.Reference != "" {
+			t.Errorf("%+v, want %s and no reference", o, actions.Ambiguous)
 		}
 		p.one(t)
 	})

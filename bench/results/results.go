@@ -33,10 +33,13 @@ type Results struct {
 	Profiles map[string]string `json:"profiles,omitempty"`
 }
 
-// Run is when a run began, and the settings that it had.
+// Run is when a run began, how it measured and what else the machine did before it.
 type Run struct {
 	Started  time.Time         `json:"started"`
 	Settings map[string]string `json:"settings"`
+	Rounds   int               `json:"rounds"`
+	Seconds  float64           `json:"seconds_each"`
+	Load     float64           `json:"load_before"`
 }
 
 // Figure is one number, measured once or several times in each round.
@@ -149,7 +152,7 @@ func (r *Results) Merge(file string) error {
 			r.Figures[name] = f
 		}
 	}
-	for _, run := range append(before.Earlier, Run{before.Started, before.Settings}) {
+	for _, run := range append(before.Earlier, Run{before.Started, before.Settings, before.Rounds, before.Seconds, before.Machine.Load}) {
 		if r.has(run) {
 			r.Earlier = append(r.Earlier, run)
 		}

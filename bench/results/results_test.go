@@ -129,11 +129,13 @@ func TestEarlierRunsKeepTheirSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
 	r := measured(t)
 	r.Settings = map[string]string{"shared_buffers": "15GB", "fsync": "on"}
+	r.Rounds, r.Seconds, r.Machine.Load, r.Machine.Cores = 3, 2, 1.7, 2
 	for _, later := range []time.Duration{0, time.Hour, 48 * time.Hour} {
 		if later > 0 {
 			at := r.Started.Add(later)
 			r = results.New(at)
 			r.Settings = map[string]string{"shared_buffers": "6GB", "fsync": "on"}
+			r.Machine.Load, r.Machine.Cores = 0, 2
 			r.Value("grpc_rss_idle_mib", "MiB", 30)
 			if err := r.Merge(file); err != nil {
 				t.Fatal(err)
@@ -144,8 +146,8 @@ func TestEarlierRunsKeepTheirSettings(t *testing.T) {
 		}
 		page := r.Markdown()
 		want := map[time.Duration]string{
-			time.Hour:      "- Figures of 2026-01-02 03:04 have other settings: shared_buffers=15GB.\n",
-			48 * time.Hour: "- Figures of 2026-01-02 have other settings: shared_buffers=15GB.\n",
+			time.Hour:      "- Figures of 2026-01-02 03:04: 3 rounds of 2 s. They have other settings: shared_buffers=15GB. The machine had done other work right before (load average 1.7).\n",
+			48 * time.Hour: "- Figures of 2026-01-02: 3 rounds of 2 s. They have other settings: shared_buffers=15GB. The machine had done other work right before (load average 1.7).\n",
 		}[later]
 		if strings.Contains(page, "other settings") != (later > 0) || !strings.Contains(page, want) {
 			t.Errorf("after %v: %.600s", later, page)

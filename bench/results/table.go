@@ -85,9 +85,15 @@ func (r *Results) header(b *strings.Builder) {
 				other[name] = value
 			}
 		}
+		fmt.Fprintf(b, "- Figures of %s: %d rounds of %g s.", r.when(run.Started), run.Rounds, run.Seconds)
 		if len(other) > 0 {
-			fmt.Fprintf(b, "- Figures of %s have other settings: %s.\n", r.when(run.Started), list(other, "="))
+			fmt.Fprintf(b, " They have other settings: %s.", list(other, "="))
 		}
+		machine := m
+		if machine.Load = run.Load; machine.Busy() {
+			fmt.Fprintf(b, " The machine had done other work right before (load average %.1f).", run.Load)
+		}
+		b.WriteString("\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
 		fmt.Fprintf(b, "- **Skipped: %s**: %s.\n", name, strings.TrimRight(r.Skipped[name], "."))

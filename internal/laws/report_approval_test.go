@@ -139,9 +139,9 @@ func (l *outvoted) AddApproval(ctx context.Context, tenant, reviewID string, a l
 	return review, err
 }
 
-// A yes that another's no overtakes between its vote and its move is told who was
-// first, as one that comes later is.
-func TestReport57_ANoBetweenTheVoteAndTheMove(t *testing.T) {
+// A yes that another decision overtakes between its vote and its move is answered
+// as one that comes later is: with who was first, or with what it wanted.
+func TestReport57_ADecisionBetweenTheVoteAndTheMove(t *testing.T) {
 	t.Parallel()
 	gated := newStub("test.gated", applied).approved()
 	w := apptest.New(t, apptest.Options{Adapters: []actions.Adapter{gated}})
@@ -151,15 +151,28 @@ func TestReport57_ANoBetweenTheVoteAndTheMove(t *testing.T) {
 		c.WrapLedger = func(l app.Ledger) app.Ledger { book.Ledger = l; return book }
 	})
 	other := w.Key(t, "acme", "otto", "reviewer")
-	op := w.AskIn(t, quick, stubRequest("test.gated", "one"), needsReview).GetOperation()
-	book.decide = sync.OnceFunc(func() { resolve(t, w, quick, other, op.GetReview().GetId(), reject()) })
+	overtaken := func(key string, by *oncewardv1.ResolveReviewRequest) (*oncewardv1.Operation, error) {
+		op := w.AskIn(t, quick, stubRequest("test.gated", key), needsReview).GetOperation()
+		book.decide = sync.OnceFunc(func() { resolve(t, w, quick, other, op.GetReview().GetId(), by) })
+		_, err := tryResolve(t, slow, w.Reviewer, op.GetReview().GetId(), approve())
+		return op, err
+	}
 
-	_, err := tryResolve(t, slow, w.Reviewer, op.GetReview().GetId(), approve())
+	op, err := overtaken("a-no", reject())
 	apptest.WantReason(t, err, codes.FailedPrecondition, "REVIEW_DECIDED")
 	if got := w.Held(t, op.GetId()); got.State != ledger.Failed || got.Attempt != 0 {
 		t.Errorf("rejected, but %s after %d attempts", got.State, got.Attempt)
 	}
 	if n := gated.calls.Load(); n != 0 {
 		t.Errorf("%d calls of what was rejected", n)
+	}
+
+	op, err = overtaken("a-yes", approve())
+	if err != nil {
+		t.Errorf("the second yes: %v", err)
+	}
+	w.WaitFor(t, "acme", op.GetId(), ledger.Succeeded)
+	if n := gated.calls.Load(); n != 1 {
+		t.Errorf("%d calls, want 1", n)
 	}
 }

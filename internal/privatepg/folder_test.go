@@ -15,6 +15,20 @@ import (
 	"testing"
 )
 
+// folderOf opens a folder as a server does. The caller closes it.
+func folderOf(t *testing.T, dir string) *folder {
+	t.Helper()
+	acct, err := serverAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFolder(t.Context(), dir, acct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // names lists all files below a folder.
 func names(t *testing.T, dir string) string {
 	t.Helper()
@@ -77,18 +91,11 @@ func TestInterruptedInitdb(t *testing.T) {
 	t.Parallel()
 	top := openDir(t)
 	dir := filepath.Join(top, "server")
-	acct, err := serverAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFolder(t.Context(), dir, acct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := folderOf(t, dir)
 	bin := filepath.Join(top, "bin")
 	write(t, filepath.Join(bin, "initdb"), "#!/bin/sh\necho 15 >\"$2/PG_VERSION\"; echo no space left; exit 1\n", 0o755)
 	log := slog.New(slog.DiscardHandler)
-	err = f.makeCluster(t.Context(), Programs{Dir: bin}, "secret", true, log)
+	err := f.makeCluster(t.Context(), Programs{Dir: bin}, "secret", true, log)
 	if err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Fatalf("error is %v, want initdb's own words", err)
 	}
@@ -246,14 +253,7 @@ func TestOpenLogSetsALargeOneAside(t *testing.T) {
 func TestTheLockIsGivenBackForAll(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(openDir(t), "server")
-	acct, err := serverAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFolder(t.Context(), dir, acct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := folderOf(t, dir)
 	child, err := syscall.Dup(int(f.lock.Fd()))
 	if err != nil {
 		t.Fatal(err)
@@ -262,11 +262,7 @@ func TestTheLockIsGivenBackForAll(t *testing.T) {
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openFolder(t.Context(), dir, acct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.close(); err != nil {
+	if err := folderOf(t, dir).close(); err != nil {
 		t.Error(err)
 	}
 }

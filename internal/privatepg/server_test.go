@@ -282,16 +282,9 @@ func TestPorts(t *testing.T) {
 	if o, err = o.normalize(); err != nil {
 		t.Fatal(err)
 	}
-	acct, err := serverAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFolder(t.Context(), dir, acct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := folderOf(t, dir)
 	picks := 0
-	s, err := startIn(t.Context(), f, o, newFinder(acct, o.Log), func() (int, error) {
+	s, err := startIn(t.Context(), f, o, newFinder(f.acct, o.Log), func() (int, error) {
 		if picks++; picks < 3 {
 			return taken, nil
 		}
