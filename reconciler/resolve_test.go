@@ -19,6 +19,7 @@ type book struct {
 	changes   []ledger.Change
 	postponed []ledger.Postponement
 	fenced    bool // somebody else is always faster
+	ended     int  // watches
 
 	get    func(tenant, id string) (ledger.Operation, error)
 	notes  []string        // of closed events
@@ -36,6 +37,11 @@ func (b *book) Apply(_ context.Context, c ledger.Change) (ledger.Operation, erro
 func (b *book) Postpone(_ context.Context, p ledger.Postponement) (ledger.Operation, error) {
 	b.postponed = append(b.postponed, p)
 	return p.Operation, nil
+}
+
+func (b *book) EndWatch(context.Context, ledger.Operation) error {
+	b.ended++
+	return nil
 }
 
 func (b *book) Get(_ context.Context, tenant, id string) (ledger.Operation, error) {
