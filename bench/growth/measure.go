@@ -59,6 +59,7 @@ func (s *subject) act(ctx context.Context) error {
 func measure(ctx context.Context, round contest.Round, o onceward.Options, w contest.Widths, short, tenth, long *subject) (err error) {
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
+	began := time.Now()
 	before := map[*subject]int64{}
 	for _, s := range []*subject{short, tenth, long} {
 		s.ledger = storage.New(s.name, storage.Grouped, 0)
@@ -79,7 +80,7 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, w con
 	if err := serve(ctx, round, o, w, short, long); err != nil {
 		return err
 	}
-	if err := replays(ctx, round, w, short, tenth, long); err != nil {
+	if err := ask(ctx, round, w, short, tenth, long); err != nil {
 		return err
 	}
 	if err := claims(ctx, round, w, short, long); err != nil {
@@ -94,7 +95,7 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, w con
 			return err
 		}
 	}
-	return nil
+	return takeBack(ctx, long.database, began)
 }
 
 // serve asks servers that have nothing in memory. What is asked for again comes
@@ -130,8 +131,8 @@ func serve(ctx context.Context, round contest.Round, o onceward.Options, w conte
 	return nil
 }
 
-// replays asks the ledgers for any of their operations.
-func replays(ctx context.Context, round contest.Round, w contest.Widths, subjects ...*subject) error {
+// ask asks the ledgers for any of their operations.
+func ask(ctx context.Context, round contest.Round, w contest.Widths, subjects ...*subject) error {
 	var trials []trial
 	for _, s := range subjects {
 		trials = append(trials, trial{s.name, nil, s.replay})
