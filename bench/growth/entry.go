@@ -134,7 +134,7 @@ func prepare(ctx context.Context, env contest.Env, name string, h History) (ledg
 			if err != nil {
 				return made, err
 			}
-			return made, takeBack(ctx, made, since) // that run may have been stopped
+			return made, takeBack(ctx, made, h, since) // that run may have been stopped
 		}
 		env.Logf("%s: %s, too old: its operations leave their windows", name, kept)
 	}
@@ -153,11 +153,12 @@ func prepare(ctx context.Context, env contest.Env, name string, h History) (ledg
 
 // takeBack removes the operations that came after a moment, with their events, so
 // that every round, and every run on a history that was kept, finds the same ledger:
-// a million more may be those that the cache has no room for.
-func takeBack(ctx context.Context, database ledgerdb.Database, since time.Time) error {
+// a million more may be those that the cache has no room for. It fails unless the
+// history is what is left. Stopped anywhere, it can be done again.
+func takeBack(ctx context.Context, database ledgerdb.Database, h History, since time.Time) error {
 	first := fmt.Sprintf("%012x", since.UnixMilli()) // ids begin with their time
 	first = first[:8] + "-" + first[8:] + "-7000-8000-000000000000"
-	return with(ctx, database, func(conn *pgx.Conn) error {
+	err := with(ctx, database, func(conn *pgx.Conn) error {
 		for _, sql := range []string{
 			`SET session_replication_role = replica`, // the guard lets nobody do this
 			`DELETE FROM operations WHERE id >= '` + first + `'`,
@@ -171,6 +172,14 @@ func takeBack(ctx context.Context, database ledgerdb.Database, since time.Time) 
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	left, err := finished(ctx, database)
+	if err != nil {
+		return err
+	}
+	return contest.Same(database.Name+": operations after what was added is taken back", left, h.Operations)
 }
 
 // commentOn is the comment on a database, or nothing.

@@ -95,7 +95,7 @@ func measure(ctx context.Context, round contest.Round, o onceward.Options, w con
 			return err
 		}
 	}
-	return takeBack(ctx, long.database, began)
+	return takeBack(ctx, long.database, long.history, began)
 }
 
 // serve asks servers that have nothing in memory. What is asked for again comes
